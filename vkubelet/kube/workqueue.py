@@ -1,0 +1,134 @@
+"""A keyed, deduplicating work queue: one worker a key at a time, failures come with back-off."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, NoReturn, TypeVar
+
+from vkubelet.errors import RetryError
+from vkubelet.kube.backoff import compute_delay
+from vkubelet.kube.errors import KubeError, TooManyRequestsError
+
+logger = logging.getLogger(__name__)
+
+K = TypeVar("K", bound=Hashable)
+
+# A key that failed and was added meanwhile comes back no later than this: what was new may have
+# been the remedy. Not at once, or a reconcile that causes its own events would spin.
+_FAILED_AND_ADDED_SECONDS = 1.0
+
+
+class WorkQueue(Generic[K]):
+    """
+    Keys waiting to be reconciled; a key that is added while it's worked on is worked on once more.
+
+    Memory is bounded by the keys that wait, are delayed, worked on or failing.
+    """
+
+    def __init__(
+        self, name: str, *, base_delay_seconds: float = 0.05, max_delay_seconds: float = 60.0
+    ) -> None:
+        self._name = name
+        self._base_delay_seconds = base_delay_seconds
+        self._max_delay_seconds = max_delay_seconds
+        self._ready: dict[K, None] = {}  # an ordered set
+        self._working: set[K] = set()
+        self._added_meanwhile: set[K] = set()
+        self._delayed: dict[K, asyncio.TimerHandle] = {}
+        self._failures: dict[K, int] = {}
+        self._wake = asyncio.Event()
+
+    def add(self, key: K) -> None:
+        """
+        Have the key reconciled; at once, or once more after the run that is under way.
+
+        A delayed addition of the key stays: it will run then, too.
+        """
+        if key in self._working:
+            self._added_meanwhile.add(key)
+        else:
+            self._ready[key] = None
+            self._wake.set()
+
+    def add_after(self, key: K, delay_seconds: float) -> None:
+        """Have the key reconciled after a delay; the earliest of several wins."""
+        if delay_seconds <= 0:
+            self.add(key)
+            return
+        loop = asyncio.get_running_loop()
+        due = loop.time() + delay_seconds
+        known = self._delayed.get(key)
+        if known is not None:
+            if known.when() <= due:
+                return
+            known.cancel()
+        self._delayed[key] = loop.call_at(due, self._release, key)
+
+    def __len__(self) -> int:
+        """Keys that wait or are delayed or worked on."""
+        return len(self._working | self._ready.keys() | self._delayed.keys())
+
+    async def run(
+        self, reconcile: Callable[[K], Awaitable[float | None]], *, workers: int
+    ) -> NoReturn:
+        """
+        Reconcile keys until cancelled, at most `workers` at once.
+
+        `reconcile` returns None when done or the seconds after which it wants the key again. What
+        it raises is logged (passing KubeError and RetryError as WARNING in one line, anything else
+        as ERROR with its trace) and the key comes back with jittered, capped back-off, for ever;
+        success resets the back-off. Cancelling cancels the reconciles under way and drops what is
+        delayed.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    self._wake.clear()
+                    while self._ready and len(self._working) < workers:
+                        key = next(iter(self._ready))
+                        del self._ready[key]
+                        self._working.add(key)
+                        group.create_task(self._work(key, reconcile), name=f"{self._name} {key}")
+                    await self._wake.wait()
+        finally:
+            for timer in self._delayed.values():
+                timer.cancel()
+            self._delayed.clear()
+        raise AssertionError("a TaskGroup with an endless body only ends by an exception")
+
+    async def _work(self, key: K, reconcile: Callable[[K], Awaitable[float | None]]) -> None:
+        try:
+            again = await reconcile(key)
+        except (KubeError, RetryError) as error:
+            again = self._count_failure(key, error)
+            logger.warning("%s: %s failed, again in %.2f s: %s", key, self._name, again, error)
+        except Exception as error:
+            again = self._count_failure(key, error)
+            logger.exception("%s: %s failed, again in %.2f s", key, self._name, again)
+        else:
+            self._failures.pop(key, None)
+        finally:
+            self._working.discard(key)
+            self._wake.set()
+        if again is not None:
+            self.add_after(key, again)
+        if key in self._added_meanwhile:
+            self._added_meanwhile.discard(key)
+            self.add(key)
+
+    def _count_failure(self, key: K, error: Exception) -> float:
+        """Count a failure and return the seconds to wait: longer if the server asked for it."""
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        delay = compute_delay(
+            failures, base_seconds=self._base_delay_seconds, max_seconds=self._max_delay_seconds
+        )
+        if key in self._added_meanwhile:
+            self._added_meanwhile.discard(key)
+            delay = min(delay, _FAILED_AND_ADDED_SECONDS)
+        if isinstance(error, TooManyRequestsError):
+            delay = max(delay, error.retry_after_seconds)
+        return delay
+
+    def _release(self, key: K) -> None:
+        del self._delayed[key]
+        self.add(key)
