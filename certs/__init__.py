@@ -1,0 +1,1 @@
+"""Serving certificates of virtual nodes: keys, signing requests, storage and rotation."""
