@@ -1,0 +1,1 @@
+"""Node mapping: which physical nodes stand behind which virtual node; a module a mode."""

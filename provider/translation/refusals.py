@@ -1,0 +1,87 @@
+"""Why a pod can't run behind a virtual node as it is."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from provider.translation.fields import HOST_ACCESS_FIELDS, POD_SPEC_FIELDS
+from provider.translation.references import (
+    CLAIM,
+    CONFIG_MAP,
+    SECRET,
+    Reference,
+    find_references,
+    iterate_containers,
+)
+from provider.translation.tokens import find_other_references, is_token_volume
+from vkubelet.errors import RefusedError
+from vkubelet.kube.objects import KubeObject
+
+REASON_HOST_ACCESS = "HostAccessNotAllowed"
+REASON_DEPENDENTS = "DependentsNotReflected"
+REASON_CLAIMS = "VolumeClaimsNotReflected"
+REASON_VOLUME = "VolumeNotReflected"
+REASON_RUNTIME_CLASS = "RuntimeClassNotReflected"
+REASON_RESOURCE_CLAIMS = "ResourceClaimsNotReflected"
+
+_REASONS = {CONFIG_MAP: REASON_DEPENDENTS, SECRET: REASON_DEPENDENTS, CLAIM: REASON_CLAIMS}
+
+
+def check_can_travel(spec: KubeObject, *, allow_host_access: bool) -> None:
+    """
+    Check that nothing in the spec is bound to the home cluster.
+
+    Raises:
+        RefusedError: With the first reason, and all that is wrong in the message.
+    """
+    problems = list(_find_problems(spec, allow_host_access=allow_host_access))
+    if problems:
+        texts = dict.fromkeys(text for _, text in problems)
+        raise RefusedError(problems[0][0], "; ".join(texts))
+
+
+def _find_problems(spec: KubeObject, *, allow_host_access: bool) -> Iterator[tuple[str, str]]:
+    if not allow_host_access:
+        for text in _find_host_access(spec):
+            yield REASON_HOST_ACCESS, f"{text}: host access isn't allowed"
+    if spec.get("runtimeClassName"):
+        why = POD_SPEC_FIELDS["runtimeClassName"].why
+        yield REASON_RUNTIME_CLASS, f"runtimeClassName {spec['runtimeClassName']}: {why}"
+    for claim in spec.get("resourceClaims") or []:
+        why = POD_SPEC_FIELDS["resourceClaims"].why
+        yield REASON_RESOURCE_CLAIMS, f"resource claim {claim.get('name', '')!r}: {why}"
+    for reference in _find_bound_references(spec):
+        reason = _REASONS.get(reference.kind, REASON_VOLUME)
+        yield reason, f"{reference}: {reference.kind}s don't cross to the remote cluster"
+
+
+def _find_bound_references(spec: KubeObject) -> Iterator[Reference]:
+    volumes = spec.get("volumes") or []
+    tokens = [volume for volume in volumes if is_token_volume(volume)]
+    for volume in tokens:
+        yield from find_other_references(volume)
+    others = [volume for volume in volumes if not is_token_volume(volume)]
+    yield from find_references({**spec, "volumes": others})
+
+
+def _find_host_access(spec: KubeObject) -> Iterator[str]:
+    for field in HOST_ACCESS_FIELDS:
+        if spec.get(field):
+            yield field
+    for volume in spec.get("volumes") or []:
+        if volume.get("hostPath") is not None:
+            yield f"volume {volume.get('name', '')!r} is a hostPath"
+    if _is_host_process(spec):
+        yield "hostProcess"
+    for container in iterate_containers(spec):
+        name = repr(container.get("name", ""))
+        if (container.get("securityContext") or {}).get("privileged"):
+            yield f"container {name} is privileged"
+        if _is_host_process(container):
+            yield f"container {name} is a hostProcess"
+        if any(port.get("hostPort") for port in container.get("ports") or []):
+            yield f"container {name} has a hostPort"
+
+
+def _is_host_process(holder: KubeObject) -> bool:
+    security: dict[str, Any] = holder.get("securityContext") or {}
+    return bool((security.get("windowsOptions") or {}).get("hostProcess"))

@@ -1,0 +1,109 @@
+"""
+Remote status to home status.
+
+Only what a kubelet reports crosses, and only about what the home pod has: the remote cluster may
+have put more containers into its pod.
+"""
+
+from typing import Any
+
+from vkubelet.kube.objects import KubeObject
+
+KUBELET_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
+"""Others belong to schedulers, evictors and custom gates, of either side."""
+
+_COPIED = ("phase", "message", "reason", "startTime", "allocatedResources", "resources")
+_STATUS_LISTS = {
+    "initContainerStatuses": "initContainers",
+    "containerStatuses": "containers",
+    "ephemeralContainerStatuses": "ephemeralContainers",
+}
+
+
+def translate_status(
+    remote_pod: KubeObject,
+    home_pod: KubeObject | None,
+    *,
+    host_address: str,
+    publish_pod_ips: bool = False,
+) -> KubeObject:
+    """
+    Make the home status of a remote pod; neither pod is changed.
+
+    Not there, as they aren't the kubelet's or mean something else at home: qosClass, generations,
+    nominatedNodeName, claim statuses, conditions beyond the kubelet's.
+
+    Args:
+        remote_pod: With or without a status.
+        home_pod: What the status is filtered to; None if it isn't known, then nothing is filtered.
+        host_address: Address of the virtual node, "" if it has none.
+        publish_pod_ips: Whether pod addresses can be reached from home.
+    """
+    remote: dict[str, Any] = remote_pod.get("status") or {}
+    status: KubeObject = {"phase": "Pending"}
+    status |= {key: remote[key] for key in _COPIED if remote.get(key)}
+    status["conditions"] = _translate_conditions(remote)
+    home_spec = None if home_pod is None else home_pod.get("spec") or {}
+    for key, spec_key in _STATUS_LISTS.items():
+        statuses = _filter_statuses(
+            remote.get(key) or [], None if home_spec is None else home_spec.get(spec_key) or []
+        )
+        if statuses:
+            status[key] = statuses
+    if host_address:
+        status |= {"hostIP": host_address, "hostIPs": [{"ip": host_address}]}
+    if publish_pod_ips:
+        status |= {key: remote[key] for key in ("podIP", "podIPs") if remote.get(key)}
+    if status["phase"] == "Pending":
+        status |= _explain_pending(remote)
+    return status
+
+
+def _translate_conditions(remote: KubeObject) -> list[KubeObject]:
+    return [
+        {key: value for key, value in condition.items() if key != "observedGeneration"}
+        for condition in remote.get("conditions") or []
+        if condition.get("type") in KUBELET_CONDITIONS
+    ]
+
+
+def _filter_statuses(
+    statuses: list[KubeObject], containers: list[KubeObject] | None
+) -> list[KubeObject]:
+    """Keep the statuses of containers that home knows, with the mounts that home knows."""
+    if containers is None:
+        return statuses
+    by_name = {container.get("name"): container for container in containers}
+    return [
+        _filter_mounts(status, by_name[status["name"]])
+        for status in statuses
+        if status.get("name") in by_name
+    ]
+
+
+def _filter_mounts(status: KubeObject, container: KubeObject) -> KubeObject:
+    if not status.get("volumeMounts"):
+        return status
+    known = {
+        (mount.get("name"), mount.get("mountPath")) for mount in container.get("volumeMounts") or []
+    }
+    mounts = [
+        mount
+        for mount in status["volumeMounts"]
+        if (mount.get("name"), mount.get("mountPath")) in known
+    ]
+    return {**status, "volumeMounts": mounts}
+
+
+def _explain_pending(remote: KubeObject) -> KubeObject:
+    """
+    Say why the remote scheduler hasn't placed the pod.
+
+    PodScheduled is True at home and not the kubelet's to write, so this goes to reason and message,
+    which `kubectl get` and `describe` show.
+    """
+    for condition in remote.get("conditions") or []:
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            reason = condition.get("reason") or "NotScheduled"
+            return {"reason": f"Remote{reason}", "message": condition.get("message") or ""}
+    return {}

@@ -1,0 +1,342 @@
+import copy
+from typing import Any
+
+import pytest
+
+from provider.taints import parse_accepted_taint
+from provider.translation.affinity import VirtualNodeView
+from provider.translation.pod import TranslationContext, translate_pod
+from provider.translation.selection import Selection
+from vkubelet.errors import RefusedError
+from vkubelet.kube.names import is_label_value
+from vkubelet.kube.selector import parse_selector
+
+ANCHOR = {"apiVersion": "v1", "kind": "ConfigMap", "name": "vkubelet-cloud", "uid": "a-1"}
+CONTEXT = TranslationContext(
+    home_cluster_uid="h-1",
+    peering="cloud",
+    remote_namespace="shop-home",
+    node=VirtualNodeView("vn", {"type": "virtual-kubelet"}),
+    selection=Selection.of_selector(parse_selector("type!=virtual-kubelet")),
+    accepted_taints=(parse_accepted_taint("spot"),),
+    anchor=ANCHOR,
+)
+TOKEN_VOLUME = {
+    "name": "kube-api-access-x2k4p",
+    "projected": {
+        "defaultMode": 420,
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt"}]}},
+            {"downwardAPI": {"items": [{"path": "namespace"}]}},
+        ],
+    },
+}
+TOKEN_MOUNT = {
+    "name": "kube-api-access-x2k4p",
+    "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
+    "readOnly": True,
+}
+
+
+def home_pod(**spec: Any) -> dict[str, Any]:
+    """A pod as kube-apiserver stores any pod of a Deployment."""
+    return {
+        "metadata": {
+            "name": "web-1",
+            "namespace": "shop",
+            "uid": "p-1",
+            "resourceVersion": "7",
+            "generation": 1,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "generateName": "web-",
+            "labels": {"app": "web"},
+            "annotations": {"note": "x"},
+            "finalizers": ["a/b"],
+            "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "r"}],
+            "managedFields": [{}],
+        },
+        "spec": {
+            "containers": [{"name": "app", "image": "web:1", "volumeMounts": [TOKEN_MOUNT]}],
+            "volumes": [TOKEN_VOLUME],
+            "nodeName": "vn",
+            "serviceAccountName": "default",
+            "serviceAccount": "default",
+            "schedulerName": "default-scheduler",
+            "priority": 0,
+            "preemptionPolicy": "PreemptLowerPriority",
+            "enableServiceLinks": True,
+            "restartPolicy": "Always",
+            "terminationGracePeriodSeconds": 30,
+            "tolerations": [
+                {"key": "virtual-kubelet.io/provider", "operator": "Exists"},
+                {
+                    "key": "node.kubernetes.io/not-ready",
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": 300,
+                },
+            ],
+            **spec,
+        },
+        "status": {"phase": "Pending", "qosClass": "BestEffort"},
+    }
+
+
+def test_an_ordinary_pod_travels_without_a_warning() -> None:
+    translated = translate_pod(home_pod(), CONTEXT)
+    assert translated.warnings == ()
+    assert translated.pod == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "web-1",
+            "namespace": "shop-home",
+            "labels": {
+                "app": "web",
+                "vkubelet.io/home-cluster": "h-1",
+                "vkubelet.io/peering": "cloud",
+                "vkubelet.io/virtual-node": "vn",
+                "vkubelet.io/home-pod-uid": "p-1",
+            },
+            "annotations": {
+                "note": "x",
+                "vkubelet.io/virtual-node": "vn",
+                "vkubelet.io/home-namespace": "shop",
+                "vkubelet.io/home-name": "web-1",
+            },
+            "ownerReferences": [ANCHOR],
+        },
+        "spec": {
+            "containers": [{"name": "app", "image": "web:1"}],
+            "enableServiceLinks": True,
+            "restartPolicy": "Always",
+            "terminationGracePeriodSeconds": 30,
+            "automountServiceAccountToken": False,
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {
+                                "matchExpressions": [
+                                    {
+                                        "key": "type",
+                                        "operator": "NotIn",
+                                        "values": ["virtual-kubelet"],
+                                    }
+                                ]
+                            }
+                        ]
+                    }
+                }
+            },
+            "tolerations": [
+                {
+                    "key": "node.kubernetes.io/not-ready",
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": 300,
+                },
+                {"key": "spot", "operator": "Exists"},
+            ],
+        },
+    }
+
+
+def test_the_home_pod_is_not_changed() -> None:
+    pod = home_pod(
+        initContainers=[{"name": "i", "volumeMounts": [TOKEN_MOUNT]}],
+        affinity={"podAffinity": {}},
+        nodeSelector={"type": "virtual-kubelet"},
+        readinessGates=[{"conditionType": "x"}],
+    )
+    before = copy.deepcopy(pod)
+    translated = translate_pod(pod, CONTEXT)
+    translated.pod["metadata"]["ownerReferences"] = []
+    translated.pod["metadata"]["labels"]["x"] = "y"
+    assert pod == before
+
+
+def test_the_anchor_may_come_later() -> None:
+    context = TranslationContext(
+        home_cluster_uid="h",
+        peering="p",
+        remote_namespace="n",
+        node=CONTEXT.node,
+        selection=CONTEXT.selection,
+    )
+    assert "ownerReferences" not in translate_pod(home_pod(), context).pod["metadata"]
+
+
+def test_labels_of_ours_cannot_be_forged() -> None:
+    pod = home_pod()
+    pod["metadata"]["labels"] = {"vkubelet.io/peering": "other", "vkubelet.io/x": "1", "a": "b"}
+    pod["metadata"]["annotations"] = {"vkubelet.io/home-namespace": "kube-system"}
+    metadata = translate_pod(pod, CONTEXT).pod["metadata"]
+    assert metadata["labels"]["vkubelet.io/peering"] == "cloud"
+    assert "vkubelet.io/x" not in metadata["labels"]
+    assert metadata["annotations"]["vkubelet.io/home-namespace"] == "shop"
+
+
+def test_what_kubectl_apply_remembers_of_home_does_not_travel() -> None:
+    pod = home_pod()
+    pod["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    annotations = translate_pod(pod, CONTEXT).pod["metadata"]["annotations"]
+    assert all(key.startswith("vkubelet.io/") for key in annotations)
+
+
+def test_a_long_node_name_is_a_valid_label_and_stands_in_full_in_the_annotation() -> None:
+    name = "n" * 200
+    context = TranslationContext(
+        home_cluster_uid="h",
+        peering="p",
+        remote_namespace="n",
+        node=VirtualNodeView(name),
+        selection=CONTEXT.selection,
+    )
+    metadata = translate_pod(home_pod(), context).pod["metadata"]
+    assert is_label_value(metadata["labels"]["vkubelet.io/virtual-node"])
+    assert metadata["annotations"]["vkubelet.io/virtual-node"] == name
+
+
+def test_a_pod_without_labels_and_annotations() -> None:
+    pod = home_pod()
+    del pod["metadata"]["labels"], pod["metadata"]["annotations"]
+    assert set(translate_pod(pod, CONTEXT).pod["metadata"]["labels"]) == {
+        "vkubelet.io/home-cluster",
+        "vkubelet.io/peering",
+        "vkubelet.io/virtual-node",
+        "vkubelet.io/home-pod-uid",
+    }
+
+
+def test_fields_newer_than_this_code_survive() -> None:
+    pod = home_pod(
+        containers=[{"name": "app", "restartPolicyRules": [1], "env": [{"name": "A", "new": 1}]}],
+        initContainers=[{"name": "side", "restartPolicy": "Always", "newer": {"a": [1]}}],
+        brandNew={"deep": [{"x": None}]},
+    )
+    spec = translate_pod(pod, CONTEXT).pod["spec"]
+    assert spec["brandNew"] == {"deep": [{"x": None}]}
+    assert spec["containers"][0]["restartPolicyRules"] == [1]
+    assert spec["containers"][0]["env"] == [{"name": "A", "new": 1}]
+    assert spec["initContainers"] == [
+        {"name": "side", "restartPolicy": "Always", "newer": {"a": [1]}}
+    ]
+
+
+def test_token_mounts_go_from_every_kind_of_container_and_others_stay() -> None:
+    data = {"name": "data", "mountPath": "/data"}
+    pod = home_pod(
+        containers=[{"name": "app", "volumeMounts": [data, TOKEN_MOUNT]}],
+        initContainers=[{"name": "init", "volumeMounts": [TOKEN_MOUNT, data]}],
+        ephemeralContainers=[{"name": "debug", "volumeMounts": [TOKEN_MOUNT]}],
+        volumes=[TOKEN_VOLUME, {"name": "data", "emptyDir": {}}],
+    )
+    spec = translate_pod(pod, CONTEXT).pod["spec"]
+    assert spec["volumes"] == [{"name": "data", "emptyDir": {}}]
+    assert spec["containers"][0]["volumeMounts"] == [data]
+    assert spec["initContainers"][0]["volumeMounts"] == [data]
+    assert "ephemeralContainers" not in spec
+
+
+@pytest.mark.parametrize("given", [{}, {"automountServiceAccountToken": True}, {"volumes": []}])
+def test_automount_is_always_off(given: dict[str, Any]) -> None:
+    assert (
+        translate_pod(home_pod(**given), CONTEXT).pod["spec"]["automountServiceAccountToken"]
+        is False
+    )
+
+
+def test_containers_see_homes_names() -> None:
+    def variable(name: str, path: str) -> dict[str, Any]:
+        return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+    env = [
+        variable("NAME", "metadata.name"),
+        variable("NAMESPACE", "metadata.namespace"),
+        variable("NODE", "spec.nodeName"),
+        variable("HOST", "status.hostIP"),
+    ]
+    pod = home_pod(
+        containers=[{"name": "app", "env": env}], initContainers=[{"name": "i", "env": env}]
+    )
+    spec = translate_pod(pod, CONTEXT).pod["spec"]
+    expected = [
+        variable("NAME", "metadata.name"),
+        {"name": "NAMESPACE", "value": "shop"},
+        {"name": "NODE", "value": "vn"},
+        variable("HOST", "status.hostIP"),
+    ]
+    assert spec["containers"][0]["env"] == expected
+    assert spec["initContainers"][0]["env"] == expected
+
+
+def test_order_of_variables_is_kept() -> None:
+    env = [{"name": f"V{number}", "value": str(number)} for number in range(20)]
+    pod = home_pod(containers=[{"name": "app", "env": env}])
+    assert translate_pod(pod, CONTEXT).pod["spec"]["containers"][0]["env"] == env
+
+
+@pytest.mark.parametrize(
+    ("spec", "warning"),
+    [
+        ({"serviceAccountName": "builder"}, "serviceAccountName builder doesn't travel"),
+        ({"schedulerName": "volcano"}, "schedulerName volcano doesn't travel"),
+        ({"priorityClassName": "high"}, "priorityClassName high doesn't travel"),
+        (
+            {"imagePullSecrets": [{"name": "a"}, {"name": "b"}]},
+            "imagePullSecrets a, b doesn't travel",
+        ),
+        (
+            {"tolerations": [{"key": "team", "operator": "Exists"}]},
+            "tolerations team don't travel",
+        ),
+        (
+            {"volumes": [{**TOKEN_VOLUME, "name": "vault"}]},
+            "volume 'vault' doesn't travel: it holds a service-account token",
+        ),
+        (
+            {
+                "topologySpreadConstraints": [
+                    {
+                        "topologyKey": "zone",
+                        "whenUnsatisfiable": "DoNotSchedule",
+                        "minDomains": 3,
+                    }
+                ]
+            },
+            "topologySpreadConstraint on zone travels, but",
+        ),
+    ],
+)
+def test_what_a_user_asked_for_and_does_not_travel_is_told(
+    spec: dict[str, Any], warning: str
+) -> None:
+    translated = translate_pod(home_pod(**spec), CONTEXT)
+    assert len(translated.warnings) == 1
+    assert translated.warnings[0].startswith(warning)
+
+
+@pytest.mark.parametrize("soft", [{}, {"minDomains": 1}, {"nodeAffinityPolicy": "Honor"}])
+def test_spread_constraints_travel_as_they_are(soft: dict[str, Any]) -> None:
+    constraint = {
+        "topologyKey": "kubernetes.io/hostname",
+        "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule",
+        **soft,
+    }
+    translated = translate_pod(home_pod(topologySpreadConstraints=[constraint]), CONTEXT)
+    assert translated.pod["spec"]["topologySpreadConstraints"] == [constraint]
+    assert translated.warnings == ()
+
+
+def test_a_pod_that_uses_a_config_map_is_refused() -> None:
+    pod = home_pod(volumes=[{"name": "v", "configMap": {"name": "c"}}])
+    with pytest.raises(RefusedError, match="volume 'v' uses ConfigMap c"):
+        translate_pod(pod, CONTEXT)
+
+
+def test_a_pod_whose_own_constraints_fail_is_refused() -> None:
+    with pytest.raises(RefusedError, match="nodeSelector type=real"):
+        translate_pod(home_pod(nodeSelector={"type": "real"}), CONTEXT)

@@ -1,0 +1,116 @@
+from typing import Any
+
+import pytest
+
+from provider.translation.refusals import (
+    REASON_CLAIMS,
+    REASON_DEPENDENTS,
+    REASON_HOST_ACCESS,
+    REASON_RESOURCE_CLAIMS,
+    REASON_RUNTIME_CLASS,
+    REASON_VOLUME,
+    check_can_travel,
+)
+from vkubelet.errors import RefusedError
+
+
+def volume(**source: Any) -> dict[str, Any]:
+    return {"volumes": [{"name": "data", **source}]}
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    return {"containers": [{"name": "app", **fields}]}
+
+
+def projected(*sources: dict[str, Any]) -> dict[str, Any]:
+    return volume(projected={"sources": [*sources]})
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason", "named"),
+    [
+        (volume(configMap={"name": "settings"}), REASON_DEPENDENTS, "ConfigMap settings"),
+        (volume(secret={"secretName": "key"}), REASON_DEPENDENTS, "Secret key"),
+        (
+            container(env=[{"name": "X", "valueFrom": {"secretKeyRef": {"name": "key"}}}]),
+            REASON_DEPENDENTS,
+            "variable X of container 'app' uses Secret key",
+        ),
+        (container(envFrom=[{"configMapRef": {"name": "a"}}]), REASON_DEPENDENTS, "ConfigMap a"),
+        (
+            projected({"serviceAccountToken": {}}, {"secret": {"name": "key"}}),
+            REASON_DEPENDENTS,
+            "Secret key",
+        ),
+        (
+            projected({"configMap": {"name": "kube-root-ca.crt"}}),
+            REASON_DEPENDENTS,
+            "ConfigMap kube-root-ca.crt",
+        ),
+        (projected({"podCertificate": {}}), REASON_VOLUME, "volume 'data'"),
+        (volume(persistentVolumeClaim={"claimName": "disk"}), REASON_CLAIMS, "disk"),
+        (volume(ephemeral={}), REASON_CLAIMS, "volume 'data'"),
+        (volume(hostPath={"path": "/"}), REASON_HOST_ACCESS, "volume 'data' is a hostPath"),
+        ({"hostNetwork": True}, REASON_HOST_ACCESS, "hostNetwork"),
+        ({"hostPID": True}, REASON_HOST_ACCESS, "hostPID"),
+        ({"hostIPC": True}, REASON_HOST_ACCESS, "hostIPC"),
+        (
+            container(securityContext={"privileged": True}),
+            REASON_HOST_ACCESS,
+            "container 'app' is privileged",
+        ),
+        (
+            {"initContainers": [{"name": "i", "securityContext": {"privileged": True}}]},
+            REASON_HOST_ACCESS,
+            "container 'i' is privileged",
+        ),
+        (container(ports=[{"hostPort": 80}]), REASON_HOST_ACCESS, "hostPort"),
+        (
+            {"securityContext": {"windowsOptions": {"hostProcess": True}}},
+            REASON_HOST_ACCESS,
+            "hostProcess",
+        ),
+        ({"runtimeClassName": "gvisor"}, REASON_RUNTIME_CLASS, "gvisor"),
+        ({"resourceClaims": [{"name": "gpu"}]}, REASON_RESOURCE_CLAIMS, "'gpu'"),
+    ],
+)
+def test_what_cannot_travel_is_refused_and_named(
+    spec: dict[str, Any], reason: str, named: str
+) -> None:
+    with pytest.raises(RefusedError) as caught:
+        check_can_travel(spec, allow_host_access=False)
+    assert caught.value.reason == reason
+    assert named in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"hostNetwork": False, "resourceClaims": [], "runtimeClassName": None},
+        volume(emptyDir={}),
+        volume(downwardAPI={"items": []}),
+        projected({"serviceAccountToken": {}}, {"configMap": {"name": "kube-root-ca.crt"}}),
+        container(securityContext={"privileged": False}, ports=[{"containerPort": 80}]),
+        {"imagePullSecrets": [{"name": "registry"}]},
+    ],
+)
+def test_pods_that_can_travel(spec: dict[str, Any]) -> None:
+    check_can_travel(spec, allow_host_access=False)
+
+
+def test_host_access_travels_when_allowed() -> None:
+    spec = volume(hostPath={"path": "/"}) | {"hostNetwork": True}
+    check_can_travel(spec, allow_host_access=True)
+    with pytest.raises(RefusedError):
+        check_can_travel(spec | {"runtimeClassName": "x"}, allow_host_access=True)
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    spec = volume(configMap={"name": "a"}) | {"hostPID": True}
+    with pytest.raises(RefusedError) as caught:
+        check_can_travel(spec, allow_host_access=False)
+    assert caught.value.message == (
+        "hostPID: host access isn't allowed; volume 'data' uses ConfigMap a:"
+        " ConfigMaps don't cross to the remote cluster"
+    )
