@@ -20,14 +20,15 @@ _BINARY_EXPONENTS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIXES = ("", "k", "M", "G", "T", "P", "E")
 _BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
-_BINARY_LIMIT = (1 << 63) - 1
-"""Where the API caps values with a binary suffix."""
+_LARGEST = (1 << 63) - 1
+"""
+Where values are capped, as the API documents (and does for binary suffixes).
+
+Whoever may create pods could otherwise ask for 1e999999, and no sum with it would be exact.
+"""
 
 _SMALLEST_EXPONENT = -9
 """Nothing is finer than a nano; what is gets rounded away from zero: little isn't nothing."""
-
-_LARGEST_EXPONENT = 999
-"""No machine has 1e1000 of anything; a larger exponent would only cost memory."""
 
 _MAX_LENGTH = 256
 """int() refuses more than 4300 digits; no number needs even this many."""
@@ -51,16 +52,14 @@ def parse_quantity(text: str) -> Decimal:
     suffix = match["suffix"] or ""
     if suffix in _BINARY_EXPONENTS:
         mantissa <<= _BINARY_EXPONENTS[suffix]
-        mantissa = min(mantissa, _BINARY_LIMIT * 10**-exponent)
     elif match["exponent"] is not None:
         exponent += int(match["exponent"])
     else:
         exponent += _DECIMAL_EXPONENTS[suffix]
-    if exponent > _LARGEST_EXPONENT:
-        raise ValueError(f"{text!r} is not a quantity: its exponent is too large")
     if exponent < _SMALLEST_EXPONENT:
         mantissa = _round_up(mantissa, _SMALLEST_EXPONENT - exponent)
         exponent = _SMALLEST_EXPONENT
+    mantissa, exponent = _cap(mantissa, exponent)
     return _build_decimal(mantissa, exponent, negative=match["sign"] == "-")
 
 
@@ -87,6 +86,17 @@ def _round_up(mantissa: int, digits: int) -> int:
     if digits > len(str(mantissa)):
         return min(mantissa, 1)  # without the power, which an exponent could make huge
     return -(-mantissa // int(10**digits))
+
+
+def _cap(mantissa: int, exponent: int) -> tuple[int, int]:
+    """Return what doesn't exceed the largest value, without powers of what an attacker chose."""
+    if exponent <= 0:
+        is_larger = mantissa > _LARGEST * int(10**-exponent)
+    else:
+        is_larger = mantissa > 0 and (
+            exponent > len(str(_LARGEST)) or mantissa * int(10**exponent) > _LARGEST
+        )
+    return (_LARGEST, 0) if is_larger else (mantissa, 0 if mantissa == 0 else exponent)
 
 
 def _build_decimal(mantissa: int, exponent: int, *, negative: bool) -> Decimal:

@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 
 from vkubelet.kube.quantity import format_quantity, parse_quantity
 
-MAX_BINARY = Decimal(2**63 - 1)
+LARGEST = Decimal(2**63 - 1)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,6 @@ MAX_BINARY = Decimal(2**63 - 1)
         ("1T", "1e12"),
         ("1P", "1e15"),
         ("1E", "1e18"),
-        ("10E", "1e19"),
         ("1Ki", "1024"),
         ("1.5Gi", "1610612736"),
         ("0.1Ki", "102.4"),
@@ -43,25 +42,38 @@ MAX_BINARY = Decimal(2**63 - 1)
         ("1.0000000001", "1.000000001"),
         ("1e-5000", "1e-9"),
         ("0e-5000", "0"),
-        ("12345678901234567890.123456789", "12345678901234567890.123456789"),
+        ("0e99999999999", "0"),
+        ("1234567890123456789.123456789", "1234567890123456789.123456789"),
+        ("9223372036854775807", "9223372036854775807"),
     ],
 )
 def test_value_is_exact(text: str, value: str) -> None:
     assert parse_quantity(text) == Decimal(value)
 
 
-@pytest.mark.parametrize("text", ["8Ei", "100Ei", "9223372036854775807.5Ki"])
-def test_binary_values_are_capped_like_the_api_does(text: str) -> None:
-    assert parse_quantity(text) == MAX_BINARY
-    assert parse_quantity(f"-{text}") == -MAX_BINARY
+@pytest.mark.parametrize(
+    "text",
+    [
+        "8Ei",
+        "9223372036854775807.5Ki",
+        "10E",
+        "1e19",
+        "1e999999999999",
+        "9" * 200,
+        "9223372036854775807.000000001",
+    ],
+)
+def test_larger_values_are_capped(text: str) -> None:
+    assert parse_quantity(text) == LARGEST
+    assert parse_quantity(f"-{text}") == -LARGEST
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "", ".", "+", "-", "m", "Gi", " 1", "1 ", "+-1", "1.1.M", "1+1.0M", "0.1mi", "0.1am", "1i",
-        "-3.01i", "1e", "1e+", "1Ee3", "1K", "1KI", "1gi", "1_000", "\u0661", "1e1000",
-        "1e99999999999", "9" * 5000, "NaN", "Infinity", "0x10",
+        "-3.01i", "1e", "1e+", "1Ee3", "1K", "1KI", "1gi", "1_000", "\u0661",
+        "9" * 5000, "NaN", "Infinity", "0x10",
     ],
 )  # fmt: skip
 def test_other_text_is_refused_and_named(text: str) -> None:
@@ -104,7 +116,7 @@ def test_text_is_canonical(value: str, resource: str, text: str) -> None:
     assert format_quantity(Decimal(value), resource) == text
 
 
-@given(st.integers(min_value=-(10**22), max_value=10**22))
+@given(st.integers(min_value=-(10**21), max_value=10**21))
 def test_cpu_survives_to_the_milli(thousandths: int) -> None:
     value = Decimal(thousandths).scaleb(-3)
     assert parse_quantity(format_quantity(value, "cpu")) == value

@@ -1,0 +1,1 @@
+"""Logs and commands, relayed from the remote API server to the kubelet API's callers."""

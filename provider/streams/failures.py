@@ -1,0 +1,67 @@
+"""What the remote cluster refuses, in the words of home."""
+
+import logging
+import re
+
+from vkubelet.errors import RequestError
+from vkubelet.kube.errors import AccessError, KubeError, StatusError
+from vkubelet.kube.objects import NamespacedName
+
+logger = logging.getLogger(__name__)
+
+_PREFIX = "Internal error occurred: "
+"""Each API server puts it before the text of a 500; home's will do so again."""
+
+
+class RemotePod:
+    """
+    A remote pod as seen from home, where it has the same name in another namespace.
+
+    Attributes:
+        key: Its key in the remote cluster.
+    """
+
+    def __init__(self, key: NamespacedName, home_namespace: str) -> None:
+        self.key = key
+        self._home_namespace = home_namespace
+        # A namespace may be part of another name: only whole words are it.
+        self._pattern = re.compile(rf"(?<![A-Za-z0-9.-]){re.escape(key.namespace)}(?![A-Za-z0-9-])")
+
+    def rewrite(self, text: str) -> str:
+        """Put home's namespace where the remote one stands, and take the wrapping off."""
+        text = text.removeprefix(_PREFIX)
+        return self._pattern.sub(lambda _: self._home_namespace, text)
+
+    def build_error(self, what: str, error: KubeError) -> RequestError:
+        """
+        Turn a failed call into the answer for the kubelet API's caller.
+
+        400, 404 and 409 are about the pod and keep their sentence, which tools parse; so does 422,
+        as a 400, since kubectl shows no text of it. All else is about the remote cluster and says
+        so, and is logged; as 500, since kubectl shows no text of 429 and 503.
+
+        Args:
+            what: The subresource, for the log.
+            error: What the client raised.
+        """
+        message = self.rewrite(error.message) if isinstance(error, StatusError) else ""
+        match error:
+            case StatusError(code=400 | 404 | 409):
+                return RequestError(error.code, message)
+            case StatusError(code=422):
+                return RequestError(400, message)
+            case _:
+                pass  # All else is worth a line in the log.
+        logger.warning("%s: %s: %s", self.key, what, error)
+        match error:
+            case StatusError(code=401):
+                text = "the remote cluster doesn't accept the credentials of vkubelet"
+            case StatusError(code=403):
+                return RequestError(403, f"the remote cluster refuses: {message}")
+            case StatusError():
+                text = f"the remote cluster fails: {message or error.reason or error.code}"
+            case AccessError():
+                text = "the credentials for the remote cluster can't be used"
+            case _:
+                text = "the remote cluster can't be reached"
+        return RequestError(500, text)
