@@ -1,0 +1,65 @@
+# `make` alone shows what there is.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help binaries check test demo clusters lock clean
+
+help: ## Show the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@echo "Variables: PYTHON, KUBERNETES_VERSION, VKUBELET_CACHE, ARGS (test), MAPPING and EXIT (demo)"
+
+# Made anew when it's missing, doesn't run, or is of too old a Python.
+define make_venv
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+  echo "error: Python 3.11 or newer is needed, and $(PYTHON) is" \
+    "$$($(PYTHON) --version 2>&1 | head -n 1); name another: make PYTHON=/path/to/python3.12" >&2; \
+  exit 1; }
+@$(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+  echo "making $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv --clear $(VENV); }
+endef
+
+$(INSTALLED): pyproject.toml requirements-lock.txt
+	$(make_venv)
+	@echo "installing the project and its tools into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements-lock.txt
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip check >$(VENV)/check.log || { cat $(VENV)/check.log; \
+	  echo "error: requirements-lock.txt isn't up to date: make lock" >&2; exit 1; }
+	@touch $@
+
+binaries: $(INSTALLED) ## Build etcd, the control plane and kubectl, unless they are there
+	@$(BIN)/python -m tests.cluster.binaries
+
+check: $(INSTALLED) ## Format, lint, types, layers
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: binaries ## Unit and cluster tests; ARGS="-k name tests/folder" for some of them
+	$(BIN)/python -m pytest $(ARGS)
+
+demo: binaries ## Two clusters, a virtual node and a pod across; EXIT=1 ends by itself
+	@$(BIN)/python -m tests.demo
+
+clusters: binaries ## Start a home and a remote cluster and keep them until Ctrl-C
+	@$(BIN)/python -m tests.cluster.up
+
+lock: ## Write requirements-lock.txt anew; ARGS=--upgrade for newer versions
+	$(make_venv)
+	@$(BIN)/python -m pip install --quiet pip-tools==7.6.2
+	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile --quiet --generate-hashes \
+	  --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+	  --no-emit-options --output-file requirements-lock.txt $(ARGS) pyproject.toml requirements-dev.txt
+
+clean: ## Remove what make made in this folder (the built Kubernetes stays in its cache)
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	  .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

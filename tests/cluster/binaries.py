@@ -1,0 +1,202 @@
+"""
+The Kubernetes programs of the test clusters: found, or built once and kept outside the tree.
+
+`python -m tests.cluster.binaries` (`make binaries`) builds what is missing and prints where they
+are. It needs nothing but the standard library. Tests only look them up.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from tests.cluster.gobuild import BuildError, GoBuild
+
+DEFAULT_VERSION = "1.37.2"
+_OLDEST_ETCD = (3, 5)
+
+
+class BinariesMissingError(Exception):
+    """They aren't there yet."""
+
+    def __str__(self) -> str:
+        return f"Kubernetes {read_version()} isn't built yet: run `make binaries`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binaries:
+    """Full paths of the programs of one version."""
+
+    kube_apiserver: Path
+    kube_controller_manager: Path
+    kube_scheduler: Path
+    kubectl: Path
+    etcd: Path
+
+
+PROGRAMS = tuple(field.name.replace("_", "-") for field in fields(Binaries))
+
+
+def read_version() -> str:
+    """
+    Read the version that is asked for, from KUBERNETES_VERSION.
+
+    Raises:
+        BuildError: If it isn't a full version.
+    """
+    version = (os.environ.get("KUBERNETES_VERSION") or DEFAULT_VERSION).removeprefix("v")
+    if not re.fullmatch(r"1\.\d+\.\d+", version):
+        raise BuildError(f"KUBERNETES_VERSION must be like {DEFAULT_VERSION}, not {version!r}")
+    return version
+
+
+def build_cache_path(version: str) -> Path:
+    """The folder that keeps the programs of a version, for this system."""
+    cache = os.environ.get("VKUBELET_CACHE")
+    if not cache:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        cache = str(Path(base, "vkubelet"))
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return Path(cache, "kubernetes", f"v{version}-{sys.platform}-{machine}").absolute()
+
+
+def is_version(program: str, path: Path, version: str) -> bool:
+    """Ask a program for its version; etcd has its own, and any from 3.5 on will do."""
+    args = ["version", "--client"] if program == "kubectl" else ["--version"]
+    try:
+        done = subprocess.run(
+            [path, *args], capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    if program == "etcd":
+        found = re.search(r"etcd Version: (\d+)\.(\d+)", done.stdout)
+        return found is not None and (int(found[1]), int(found[2])) >= _OLDEST_ETCD
+    return re.search(rf"\bv{re.escape(version)}(?![\w.+-])", done.stdout) is not None
+
+
+def _find_in_path(path: str, version: str) -> dict[str, Path] | None:
+    found: dict[str, Path] = {}
+    for program in PROGRAMS:
+        if (file := shutil.which(program, path=path)) is None:
+            return None
+        found[program] = Path(file).absolute()
+    if all(is_version(program, file, version) for program, file in found.items()):
+        return found
+    return None
+
+
+def _find_in_cache(version: str) -> dict[str, Path] | None:
+    folder = build_cache_path(version)
+    found = {program: folder / program for program in PROGRAMS}
+    return found if all(os.access(file, os.X_OK) for file in found.values()) else None
+
+
+def find(version: str) -> Binaries | None:
+    """Find a whole set of one version: in KUBEBUILDER_ASSETS, in the cache, on PATH."""
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    found = (
+        (_find_in_path(assets, version) if assets else None)
+        or _find_in_cache(version)
+        or _find_in_path(os.environ.get("PATH", os.defpath), version)
+    )
+    if found is None:
+        return None
+    return Binaries(**{program.replace("-", "_"): file for program, file in found.items()})
+
+
+def locate() -> Binaries:
+    """
+    Find the programs of the version that is asked for; nothing is built.
+
+    Raises:
+        BinariesMissingError: If they aren't there.
+    """
+    binaries = find(read_version())
+    if binaries is None:
+        raise BinariesMissingError
+    return binaries
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report("another build of this version runs: waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _build(version: str) -> Binaries:
+    target = build_cache_path(version)
+    with _lock(target.with_name(f"{target.name}.lock")):
+        if (binaries := find(version)) is not None:  # the other build made them
+            return binaries
+        prefix = f".{target.name}-"
+        for stale in target.parent.glob(f"{prefix}*"):  # of a build that was killed
+            shutil.rmtree(stale, ignore_errors=True)
+        started = time.monotonic()
+        report(f"building Kubernetes {version} and etcd; from nothing this takes 5 to 10 minutes")
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent))
+        try:
+            programs = GoBuild(version, folder, report).run()
+            for program in PROGRAMS:
+                if not is_version(program, programs / program, version):
+                    raise BuildError(f"the {program} that was built doesn't say it's {version}")
+            shutil.rmtree(target, ignore_errors=True)  # an incomplete one
+            programs.rename(target)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        report(f"built in {time.monotonic() - started:.0f} s")
+    return locate()
+
+
+def report(line: str) -> None:
+    """Show a line of progress."""
+    print(f"binaries: {line}", file=sys.stderr, flush=True)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def main() -> int:
+    """Build what is missing, and print where the programs are."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        version = read_version()
+        binaries = find(version) or _build(version)
+    except BuildError as error:
+        report(f"error: {error}")
+        return 1
+    except OSError as error:
+        full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        report(f"error: {'the disk is full: ' if full else ''}{error}")
+        return 1
+    except KeyboardInterrupt:
+        report("interrupted")
+        return 130
+    print(f"Kubernetes {version}:")
+    for field in fields(binaries):
+        print(f"  {getattr(binaries, field.name)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
