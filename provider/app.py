@@ -1,0 +1,283 @@
+"""Composition root of `vkubelet run`: builds every part, and starts and stops them in order."""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from certs.rotation import CsrCertificates, FileCertificates, SelfSignedCertificates
+from provider.config import CertificateMode, Config, HomeConfig, KubeletConfig
+from provider.errors import MissingRightsError, StartError
+from provider.health import HealthServer
+from provider.mapping.cluster import ClusterMapping
+from provider.mapping.membership import MembershipRules
+from provider.nodes.remote_nodes import NodePlan, RemoteNodes
+from provider.nodes.virtual_node import NodeSettings
+from provider.peering import Peering
+from provider.pods.namespaces import RemoteNamespaces
+from provider.pods.remote_pods import RemotePods
+from provider.pods.usage import RemoteUsage
+from provider.remote import RemoteProvider
+from provider.rights import find_missing_rights, home_rights
+from provider.translation.pod import TranslatedPod, TranslationContext, translate_pod
+from provider.translation.status import translate_status
+from vkubelet.config import KubeletPolicy, NamespaceFilter, UnreachablePolicy
+from vkubelet.errors import RetryError
+from vkubelet.interface import CertificateSource, Taint
+from vkubelet.kube.access import (
+    ClusterAccess,
+    in_cluster_namespace,
+    load_in_cluster,
+    load_kubeconfig,
+)
+from vkubelet.kube.client import KubeClient
+from vkubelet.kube.errors import ForbiddenError, KubeError, UnauthorizedError
+from vkubelet.kube.leader import LeaderLock
+from vkubelet.kube.objects import NAMESPACES, KubeObject, NamespacedName
+from vkubelet.kube.selector import parse_selector
+from vkubelet.kubelet import Kubelet
+from vkubelet.supervision import interruptible, run_component
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+RETRY_SECONDS = 2.0
+DEFAULT_SYSTEM_NAMESPACE = "kube-system"
+
+
+class Application:
+    """
+    One peering, from start to stop.
+
+    It has its lock before anything is registered; parts stop in reverse order, the lock last.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._waiting_for = "starting"
+        self._kubelet: Kubelet | None = None
+        self._remote: RemoteProvider | None = None
+
+    async def run(self) -> None:
+        """
+        Run until a signal.
+
+        Raises:
+            ShutdownRequested: In an ExceptionGroup, when a signal asked for the end.
+            StartError: If it can't work; also in an ExceptionGroup.
+            AccessError: If a kubeconfig can't be used.
+        """
+        home_access = await load_home_access(self._config.home)
+        remote_access = await load_kubeconfig(
+            self._config.remote.kubeconfig,
+            self._config.remote.context,
+            allow_exec=self._config.remote.allow_exec,
+            allow_outside_files=self._config.remote.allow_files,
+        )
+        health = HealthServer(self._config.process.health_address, self._not_ready)
+        async with (
+            health.serve(),
+            KubeClient(home_access, name="home") as home,
+            KubeClient(remote_access, name="remote") as remote,
+        ):
+            await self._run_with_clusters(home, remote)
+
+    async def _run_with_clusters(self, home: KubeClient, remote: KubeClient) -> None:
+        config = self._config
+        system_namespace = (
+            config.home.system_namespace or in_cluster_namespace() or DEFAULT_SYSTEM_NAMESPACE
+        )
+        lock = LeaderLock(
+            home,
+            namespace=system_namespace,
+            name=f"vkubelet-{config.remote.cluster}",
+            identity=f"{socket.gethostname()}_{os.getpid()}",
+        )
+        async with interruptible():
+            self._waiting_for = f"the home API server {home.server}"
+            peering = await self._retry(lambda: identify_peering(home, config))
+            await self._retry(lambda: self._check_home_rights(home, system_namespace))
+            await lock.acquire(self._on_waiting_for_lock)
+        self._waiting_for = "the first sync"
+        try:
+            async with asyncio.TaskGroup() as holding:
+                holding.create_task(run_component("lock", lock.run), name="lock")
+                await self._serve(home, remote, peering)
+        finally:
+            await lock.release()
+
+    async def _serve(self, home: KubeClient, remote: KubeClient, peering: Peering) -> None:
+        provider = build_provider(remote, peering, self._config)
+        kubelet = Kubelet(
+            provider,
+            home,
+            build_certificates(home, self._config),
+            build_policy(self._config, peering),
+        )
+        self._remote, self._kubelet = provider, kubelet
+        async with asyncio.TaskGroup() as running:
+            running.create_task(run_component("remote", provider.run), name="remote")
+            async with interruptible() as serving:
+                serving.create_task(run_component("kubelet", kubelet.run), name="kubelet")
+                await kubelet.wait_ready()
+                logger.info("ready: peering %s", peering.remote_cluster)
+                await asyncio.Event().wait()
+
+    def _not_ready(self) -> str:
+        if self._kubelet is None or self._remote is None:
+            return f"waiting for {self._waiting_for}"
+        trouble = self._remote.trouble
+        if trouble is not None:
+            return f"the remote API server can't be reached: {trouble or 'not tried yet'}"
+        return "" if self._kubelet.ready else f"waiting for {self._waiting_for}"
+
+    def _on_waiting_for_lock(self, holder: str) -> None:
+        self._waiting_for = f"the lock that {holder} holds"
+        logger.info("waiting: %s holds the lock of this peering", holder)
+
+    async def _retry(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Take a step at start until the home API server lets it; missing rights end it."""
+        while True:
+            try:
+                return await step()
+            except (UnauthorizedError, ForbiddenError) as error:
+                raise StartError(f"the home credentials aren't accepted: {error}") from error
+            except KubeError as error:
+                logger.warning("home API server: %s; trying again", error)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _check_home_rights(self, home: KubeClient, system_namespace: str) -> None:
+        kubelet = self._config.kubelet
+        missing = await find_missing_rights(
+            home,
+            home_rights(
+                system_namespace=system_namespace,
+                signs_by_csr=kubelet.certificates is CertificateMode.CSR,
+                approves=kubelet.approve_csr,
+                watches_namespaces=self._config.namespaces.selector is not None,
+            ),
+        )
+        if missing:
+            raise MissingRightsError("home", [str(right) for right in missing])
+
+
+async def load_home_access(config: HomeConfig) -> ClusterAccess:
+    """
+    Find the home cluster: a named kubeconfig, else the pod's own cluster, else the usual rules.
+
+    Raises:
+        AccessError: If it can't be used.
+    """
+    if config.kubeconfig is None and config.context is None and in_cluster_namespace() is not None:
+        return load_in_cluster()
+    return await load_kubeconfig(config.kubeconfig, config.context)
+
+
+async def identify_peering(home: KubeClient, config: Config) -> Peering:
+    """Identify this peering: home is known by the UID of its kube-system namespace."""
+    namespace = await home.get(NAMESPACES, NamespacedName("", "kube-system"))
+    uid = str(namespace["metadata"]["uid"])
+    return Peering(
+        home_uid=uid,
+        home_cluster=config.home.cluster or uid.partition("-")[0],
+        remote_cluster=config.remote.cluster,
+    )
+
+
+def build_provider(remote: KubeClient, peering: Peering, config: Config) -> RemoteProvider:
+    """Build the remote cluster's side."""
+    nodes = RemoteNodes(remote, build_node_plan(config, peering))
+
+    def translate(node: str, pod: KubeObject, *, remote_namespace: str) -> TranslatedPod:
+        placement = nodes.placement(node)
+        if placement is None:
+            raise RetryError(f"virtual node {node} isn't known yet, or no more")
+        context = TranslationContext(
+            home_cluster_uid=peering.home_uid,
+            peering=peering.remote_cluster,
+            remote_namespace=remote_namespace,
+            node=placement.view,
+            selection=placement.selection,
+            accepted_taints=config.nodes.tolerate,
+        )
+        return translate_pod(pod, context)
+
+    def translate_back(pod: KubeObject) -> KubeObject:
+        return translate_status(pod, None, host_address=config.kubelet.address)
+
+    namespaces = RemoteNamespaces(
+        remote, peering, template=config.namespaces.remote, adopt=config.namespaces.adopt
+    )
+    pods = RemotePods(
+        remote, peering, namespaces, translate=translate, translate_status=translate_back
+    )
+    return RemoteProvider(remote, nodes, RemoteUsage(remote, peering, nodes.ledger), pods)
+
+
+def build_node_plan(config: Config, peering: Peering) -> NodePlan:
+    """Build how virtual nodes are made of physical ones."""
+    nodes = config.nodes
+    return NodePlan(
+        mapping=ClusterMapping(nodes.name or config.remote.cluster),
+        rules=MembershipRules(parse_selector(nodes.selector), nodes.tolerate),
+        settings=NodeSettings(
+            peering=peering,
+            mapping=nodes.mapping.value,
+            labels=dict(item.split("=", 1) for item in nodes.labels),
+            annotations=dict(item.split("=", 1) for item in nodes.annotations),
+            taints=tuple(build_taint(item) for item in nodes.taints),
+            default_taint=not nodes.no_default_taint,
+        ),
+    )
+
+
+def build_taint(text: str) -> Taint:
+    """Build a taint of KEY[=VALUE]:EFFECT."""
+    pair, _, effect = text.rpartition(":")
+    key, _, value = pair.partition("=")
+    return Taint(key=key, value=value, effect=effect)
+
+
+def build_certificates(home: KubeClient, config: Config) -> CertificateSource:
+    """Build the source of serving certificates that the configuration asks for."""
+    kubelet: KubeletConfig = config.kubelet
+    match kubelet.certificates:
+        case CertificateMode.CSR:
+            return CsrCertificates(
+                home,
+                config.process.data_dir,
+                signer_name=kubelet.signer_name,
+                approve=kubelet.approve_csr,
+            )
+        case CertificateMode.FILES:
+            if kubelet.certificate_file is None or kubelet.key_file is None:
+                raise AssertionError("checked by KubeletConfig")
+            return FileCertificates(kubelet.certificate_file, kubelet.key_file)
+        case CertificateMode.SELF_SIGNED:
+            return SelfSignedCertificates(config.process.data_dir)
+
+
+def build_policy(config: Config, peering: Peering) -> KubeletPolicy:
+    """Build what the generic kubelet is told."""
+    namespaces = config.namespaces
+    return KubeletPolicy(
+        owner_labels=peering.labels,
+        address=config.kubelet.address,
+        ports=config.kubelet.ports,
+        port_setting="--kubelet-ports",
+        namespaces=NamespaceFilter(
+            names=frozenset(namespaces.names) - {"*"},
+            selector=namespaces.selector or "",
+            everything="*" in namespaces.names,
+        ),
+        daemonset_pods=config.pods.daemonsets,
+        unreachable=UnreachablePolicy(action=config.remote.unreachable),
+    )
+
+
+async def run(config: Config) -> None:
+    """Run one peering until a signal; see `Application.run`."""
+    await Application(config).run()

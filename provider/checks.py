@@ -1,0 +1,207 @@
+"""Checks of single values: each returns what is kept, or raises a ValueError that says why not."""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from string import Formatter
+
+from provider.mapping.errors import MappingError
+from provider.mapping.naming import NodeNaming
+from provider.mapping.selector import parse_named_selector
+from provider.taints import EFFECTS, parse_accepted_taint
+from vkubelet.config import PortRange
+from vkubelet.kube.names import is_dns_label, is_dns_subdomain, is_label_key, is_label_value
+from vkubelet.kube.quantity import parse_quantity
+from vkubelet.kube.selector import parse_selector
+
+NAMESPACE_FIELDS = ("namespace", "home_cluster", "remote_cluster")
+"""Fields of the template of `--remote-namespace`."""
+
+_DURATION = re.compile(r"(?:(\d{1,5})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?")
+
+
+@dataclass(frozen=True, slots=True)
+class ListenAddress:
+    """An address to listen on; an empty host means all of them."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityLimit:
+    """The most that a virtual node offers of a resource."""
+
+    resource: str
+    amount: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A length of time, as flags give it."""
+
+    seconds: float
+
+    def __str__(self) -> str:
+        hours, rest = divmod(int(self.seconds), 3600)
+        parts = zip((hours, rest // 60, rest % 60), "hms", strict=True)
+        return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
+
+
+def check_dns_label(text: str) -> str:
+    """Check the name of a namespace or cluster."""
+    if not is_dns_label(text):
+        raise ValueError(f"{text!r} is not a DNS label (a-z, 0-9 and inner '-', at most 63)")
+    return text
+
+
+def check_dns_subdomain(text: str) -> str:
+    """Check the name of a node."""
+    if not is_dns_subdomain(text):
+        raise ValueError(f"{text!r} is not a valid name (a-z, 0-9, '-' and '.', at most 253)")
+    return text
+
+
+def check_namespace_name(text: str) -> str:
+    """Check the name of a namespace, or '*'."""
+    return text if text == "*" else check_dns_label(text)
+
+
+def check_selector(text: str) -> str:
+    """Check a label selector."""
+    parse_selector(text)
+    return text
+
+
+def read_named_selector(value: object) -> object:
+    """Read NAME=SELECTOR."""
+    return parse_named_selector(value) if isinstance(value, str) else value
+
+
+def check_name_prefix(text: str) -> str:
+    """Check what names of nodes begin with."""
+    if not text:
+        raise ValueError("an empty prefix is --exact-node-names")
+    try:
+        return NodeNaming(text).prefix
+    except MappingError as error:
+        raise ValueError(str(error)) from error
+
+
+def check_label_key(text: str) -> str:
+    """Check the key of a label."""
+    if not is_label_key(text):
+        raise ValueError(f"{text!r} is not a label key")
+    return text
+
+
+def check_label_pattern(text: str) -> str:
+    """Check a pattern of label keys: a key in which * and ? stand for any characters."""
+    if not is_label_key(re.sub(r"[*?]", "x", text)):
+        raise ValueError(f"{text!r} is not a label key with * or ? in it")
+    return text
+
+
+def check_label_pair(text: str) -> str:
+    """Check KEY=VALUE of a label."""
+    key, equals, value = text.partition("=")
+    if not equals or not is_label_key(key) or not is_label_value(value):
+        raise ValueError(f"{text!r} is not KEY=VALUE with a valid label key and value")
+    return text
+
+
+def check_annotation_pair(text: str) -> str:
+    """Check KEY=VALUE of an annotation."""
+    key, equals, _ = text.partition("=")
+    if not equals or not is_label_key(key):
+        raise ValueError(f"{text!r} is not KEY=VALUE with a valid annotation key")
+    return text
+
+
+def check_taint(text: str) -> str:
+    """Check KEY[=VALUE]:EFFECT."""
+    pair, _, effect = text.rpartition(":")
+    key, _, value = pair.partition("=")
+    if effect not in EFFECTS or not is_label_key(key) or not is_label_value(value):
+        raise ValueError(f"{text!r} is not KEY[=VALUE]:EFFECT with one of {', '.join(EFFECTS)}")
+    return text
+
+
+def read_accepted_taint(value: object) -> object:
+    """Read KEY[=VALUE][:EFFECT]."""
+    return parse_accepted_taint(value) if isinstance(value, str) else value
+
+
+def read_capacity_limit(value: object) -> object:
+    """Read RESOURCE=QUANTITY."""
+    if not isinstance(value, str):
+        return value
+    resource, equals, quantity = value.partition("=")
+    if not equals or not is_label_key(resource):
+        raise ValueError(f"{value!r} is not RESOURCE=QUANTITY (such as cpu=8, nvidia.com/gpu=2)")
+    amount = parse_quantity(quantity)
+    if amount < 0:
+        raise ValueError(f"{value!r}: a limit can't be negative")
+    return CapacityLimit(resource, amount)
+
+
+def read_duration(value: object) -> object:
+    """Read 90s, 5m, 1h30m; a number alone is seconds."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return Duration(value)
+    if not isinstance(value, str):
+        return value
+    match = _DURATION.fullmatch(f"{value}s" if value.isdecimal() else value)
+    if match is None or not value:
+        raise ValueError(f"{value!r} is not a duration (such as 90s, 5m, 1h30m)")
+    hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return Duration(hours * 3600 + minutes * 60 + seconds)
+
+
+def check_namespace_template(text: str) -> str:
+    """Check the template of remote namespaces."""
+    try:
+        fields = [name for _, name, _, _ in Formatter().parse(text) if name is not None]
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a template: {error}") from error
+    unknown = [name for name in fields if name not in NAMESPACE_FIELDS]
+    if unknown:
+        known = ", ".join(f"{{{name}}}" for name in NAMESPACE_FIELDS)
+        raise ValueError(f"{text!r} has the unknown field {{{unknown[0]}}}; known: {known}")
+    check_dns_label(text.format(**dict.fromkeys(fields, "x")))
+    return text
+
+
+def read_port_range(value: object) -> object:
+    """Read FROM-TO."""
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"(\d{1,5})-(\d{1,5})", value)
+    if match is None:
+        raise ValueError(f"{value!r} is not FROM-TO")
+    first, last = int(match[1]), int(match[2])
+    if not 1 <= first <= last <= 65535:
+        raise ValueError(f"{value!r}: ports go from 1 to 65535, the smaller one first")
+    return PortRange(first=first, last=last)
+
+
+def check_ip_address(text: str) -> str:
+    """Check an IP address."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise ValueError(f"{text!r} is not an IP address") from None
+
+
+def read_listen_address(value: object) -> object:
+    """Read [HOST]:PORT."""
+    if not isinstance(value, str):
+        return value
+    host, colon, port = value.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"{value!r} is not [HOST]:PORT")
+    return ListenAddress(host.strip("[]"), int(port))

@@ -1,0 +1,46 @@
+"""`vkubelet run`: serve the virtual nodes of one remote cluster until stopped."""
+
+import asyncio
+import logging
+import sys
+
+import uvloop
+
+from provider.app import run
+from provider.config import Config
+from provider.errors import StartError
+from vkubelet.errors import ShutdownRequested
+from vkubelet.kube.errors import AccessError, KubeError
+
+logger = logging.getLogger(__name__)
+
+
+def main(config: Config) -> int:
+    """
+    Run until a signal.
+
+    Returns:
+        0 when a signal asked for the end, 1 when it couldn't start or go on.
+    """
+    exit_code = 0
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run(config))
+    except* ShutdownRequested:
+        logger.info("stopped")
+    except* (StartError, AccessError, KubeError) as group:
+        for error in _leaves(group):
+            sys.stderr.write(f"vkubelet: {error}\n")
+        exit_code = 1
+    except* Exception as group:
+        for error in _leaves(group):
+            logger.exception("ended by an unexpected error", exc_info=error)
+        exit_code = 1
+    return exit_code
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    leaves: list[BaseException] = []
+    for error in group.exceptions:
+        leaves += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return leaves

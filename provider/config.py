@@ -1,0 +1,288 @@
+"""
+The configuration: one frozen tree, filled from a file, the environment and flags.
+
+A field's docstring is its help text; its `Flag` says how it's called on the command line. The key
+in a file is the path of names in camel case (`remote.cluster`), the variable is made from the flag
+(`VKUBELET_REMOTE_CLUSTER`).
+"""
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
+
+from provider.checks import (
+    ListenAddress,
+    check_dns_label,
+    check_ip_address,
+    check_namespace_name,
+    check_namespace_template,
+    check_selector,
+    read_listen_address,
+    read_port_range,
+)
+from provider.flags import Flag, Section
+from provider.node_config import CapacityConfig, NodeConfig
+from vkubelet.config import DaemonSetPolicy, PortRange, UnreachableAction
+
+
+class CertificateMode(enum.StrEnum):
+    """Where serving certificates come from."""
+
+    CSR = "csr"
+    FILES = "files"
+    SELF_SIGNED = "self-signed"
+
+
+class LogLevel(enum.StrEnum):
+    """How much is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class HomeConfig(Section):
+    """The home cluster."""
+
+    kubeconfig: Annotated[Path | None, Flag("--kubeconfig", "FILE")] = None
+    """Kubeconfig of the home cluster (default: in-cluster, then the usual kubeconfig rules)."""
+
+    context: Annotated[str | None, Flag("--context", "NAME")] = None
+    """Context in that kubeconfig (default: its current one)."""
+
+    cluster: Annotated[str | None, AfterValidator(check_dns_label), Flag("--home-cluster", "NAME")] = (
+        None
+    )
+    """Name of the home cluster in remote namespaces (default: from the UID of kube-system)."""
+
+    system_namespace: Annotated[
+        str | None, AfterValidator(check_dns_label), Flag("--system-namespace", "NAMESPACE")
+    ] = None
+    """Namespace of the lock Lease (default: the process's own namespace, else kube-system)."""
+
+
+class PeeringConfig(Section):
+    """The remote cluster."""
+
+    cluster: Annotated[str, AfterValidator(check_dns_label), Flag("--remote-cluster", "NAME")]
+    """Name of the remote cluster, in labels and node names; names the peering. Required."""
+
+
+class RemoteConfig(PeeringConfig):
+    """The remote cluster."""
+
+    kubeconfig: Annotated[Path, Flag("--remote-kubeconfig", "FILE")]
+    """Kubeconfig of the remote cluster; read again when it changes. Required."""
+
+    context: Annotated[str | None, Flag("--remote-context", "NAME")] = None
+    """Context in that kubeconfig (default: its current one)."""
+
+    allow_exec: Annotated[bool, Flag("--allow-remote-exec")] = False
+    """Let the remote kubeconfig run credential plugins."""
+
+    allow_files: Annotated[bool, Flag("--allow-remote-files")] = False
+    """Let the remote kubeconfig name files outside its own folder."""
+
+    unreachable: Annotated[UnreachableAction, Flag("--remote-unreachable", "MODE")] = (
+        UnreachableAction.EVICT
+    )
+    """After 30 s without the remote API: evict (node NotReady, Kubernetes evicts) or keep."""
+
+
+class NamespaceConfig(Section):
+    """Which namespaces are reflected, and where to."""
+
+    names: Annotated[
+        tuple[Annotated[str, AfterValidator(check_namespace_name)], ...],
+        Flag("--namespace", "NAMESPACE"),
+    ] = ()
+    """Home namespace whose pods are reflected; repeatable; '*' for all but the system ones."""
+
+    selector: Annotated[
+        str | None, AfterValidator(check_selector), Flag("--namespace-selector", "SELECTOR")
+    ] = None
+    """Home namespaces with these labels are reflected too."""
+
+    remote: Annotated[
+        str, AfterValidator(check_namespace_template), Flag("--remote-namespace", "TEMPLATE")
+    ] = "{namespace}-{home_cluster}"
+    """Name of the remote namespace, from {namespace}, {home_cluster}, {remote_cluster}."""
+
+    adopt: Annotated[bool, Flag("--adopt-namespaces")] = False
+    """Use remote namespaces that exist and aren't ours."""
+
+    @property
+    def all_named(self) -> bool:
+        """Whether every namespace that is reflected is known by name."""
+        return self.selector is None and "*" not in self.names
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.names and self.selector is None:
+            raise ValueError(
+                "--namespace or --namespace-selector is required: no namespace is reflected"
+                " unless named ('*' for all)"
+            )
+        if "{namespace}" not in self.remote and (
+            self.selector is not None or len(set(self.names)) > 1 or "*" in self.names
+        ):
+            raise ValueError(
+                f"--remote-namespace {self.remote!r} maps two namespaces to one: use {{namespace}}"
+            )
+        return self
+
+
+class PodConfig(Section):
+    """Pods on virtual nodes."""
+
+    daemonsets: Annotated[DaemonSetPolicy, Flag("--daemonset-pods", "MODE")] = (
+        DaemonSetPolicy.PLACEHOLDER
+    )
+    """DaemonSet pods: placeholder (Running, no containers), pending or reflect."""
+
+
+class KubeletConfig(Section):
+    """The kubelet API and its certificates."""
+
+    address: Annotated[str, AfterValidator(check_ip_address), Flag("--kubelet-address", "IP")]
+    """Address published as InternalIP (default: $POD_IP, else required)."""
+
+    ports: Annotated[
+        PortRange, BeforeValidator(read_port_range), Flag("--kubelet-ports", "FROM-TO")
+    ] = PortRange(first=10250, last=10549)
+    """Ports of the kubelet API, one a virtual node."""
+
+    certificates: Annotated[CertificateMode, Flag("--certificates", "MODE")] = CertificateMode.CSR
+    """Serving certificates: csr (signed by the home cluster), files or self-signed."""
+
+    certificate_file: Annotated[Path | None, Flag("--certificate-file", "FILE")] = None
+    """With --certificates files: the PEM certificate, followed as it changes."""
+
+    key_file: Annotated[Path | None, Flag("--key-file", "FILE")] = None
+    """With --certificates files: its PEM key."""
+
+    signer_name: Annotated[str, Flag("--signer-name", "NAME")] = "kubernetes.io/kubelet-serving"
+    """With --certificates csr: the signer that is asked."""
+
+    approve_csr: Annotated[bool, Flag("--approve-csr")] = False
+    """Approve our own signing requests (needs the right to)."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        files = self.certificates is CertificateMode.FILES
+        for flag, value in (
+            ("--certificate-file", self.certificate_file),
+            ("--key-file", self.key_file),
+        ):
+            if files and value is None:
+                raise ValueError(f"{flag} is required with --certificates files")
+            if not files and value is not None:
+                raise ValueError(f"{flag} goes with --certificates files only")
+        if self.approve_csr and self.certificates is not CertificateMode.CSR:
+            raise ValueError("--approve-csr goes with --certificates csr only")
+        return self
+
+
+class ProcessConfig(Section):
+    """The process itself."""
+
+    health_address: Annotated[
+        ListenAddress, BeforeValidator(read_listen_address), Flag("--health-address", "[HOST]:PORT")
+    ] = ListenAddress("", 8080)
+    """Where /livez, /readyz and /metrics are served."""
+
+    data_dir: Annotated[Path, Flag("--data-dir", "DIR")] = Path("/var/lib/vkubelet")
+    """Keys and certificates, kept across restarts."""
+
+    log_level: Annotated[LogLevel, Flag("--log-level", "LEVEL")] = LogLevel.INFO
+    """How much is logged: debug, info, warning or error."""
+
+
+class Config(Section):
+    """The whole configuration, as `vkubelet run` takes it."""
+
+    home: HomeConfig = Field(default_factory=HomeConfig)
+    remote: RemoteConfig
+    namespaces: NamespaceConfig
+    nodes: NodeConfig = Field(default_factory=NodeConfig)
+    capacity: CapacityConfig = Field(default_factory=CapacityConfig)
+    pods: PodConfig = Field(default_factory=PodConfig)
+    kubelet: KubeletConfig
+    process: ProcessConfig = Field(default_factory=ProcessConfig)
+
+
+class PlanConfig(Section):
+    """The part of the configuration that `vkubelet plan` takes."""
+
+    remote: RemoteConfig
+    nodes: NodeConfig = Field(default_factory=NodeConfig)
+    capacity: CapacityConfig = Field(default_factory=CapacityConfig)
+
+
+class TeardownConfig(Section):
+    """The part of the configuration that `vkubelet teardown` takes."""
+
+    home: HomeConfig = Field(default_factory=HomeConfig)
+    remote: RemoteConfig
+
+
+class HomeTeardownConfig(Section):
+    """The same when there is no remote cluster any more."""
+
+    home: HomeConfig = Field(default_factory=HomeConfig)
+    remote: PeeringConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigField:
+    """
+    A leaf of the tree.
+
+    Attributes:
+        path: Section and key, as in a file.
+        flag: How it's called on the command line.
+        info: pydantic's view of it.
+        repeatable: Whether it takes several values.
+        switch: Whether it's a boolean.
+    """
+
+    path: tuple[str, str]
+    flag: Flag
+    info: FieldInfo
+    repeatable: bool
+    switch: bool
+
+    @property
+    def help(self) -> str:
+        """Its docstring, on one line, with the default."""
+        text = " ".join((self.info.description or "").split())
+        default = self.info.get_default()
+        if self.info.is_required() or default in (None, "", (), False) or "(default" in text:
+            return text
+        return f"{text.rstrip('.')} (default: {_format_default(default)})."
+
+
+def _format_default(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def config_fields(model: type[Section] = Config) -> Iterator[ConfigField]:
+    """Yield every leaf of a tree, in order."""
+    for section, section_info in model.model_fields.items():
+        part: Any = section_info.annotation
+        for info_name, info in part.model_fields.items():
+            flag = next(item for item in info.metadata if isinstance(item, Flag))
+            yield ConfigField(
+                path=(to_camel(section), to_camel(info_name)),
+                flag=flag,
+                info=info,
+                repeatable=str(info.annotation).startswith("tuple"),
+                switch=info.annotation is bool,
+            )

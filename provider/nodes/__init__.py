@@ -1,0 +1,1 @@
+"""Virtual nodes from groups of physical nodes."""

@@ -1,0 +1,1 @@
+"""Pods in the remote cluster: namespaces, creation, deletion, status."""

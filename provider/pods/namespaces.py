@@ -1,0 +1,167 @@
+"""Remote namespaces and the anchor in each: made when the first pod needs them."""
+
+import asyncio
+import hashlib
+import logging
+from collections import defaultdict
+
+from provider.labels import HOME_NAMESPACE
+from provider.peering import Peering
+from vkubelet.errors import RefusedError, RetryError
+from vkubelet.kube.client import KubeClient
+from vkubelet.kube.errors import AlreadyExistsError, NotFoundError
+from vkubelet.kube.objects import (
+    CONFIG_MAPS,
+    NAMESPACES,
+    KubeObject,
+    NamespacedName,
+    build_controller_reference,
+)
+
+logger = logging.getLogger(__name__)
+
+NAMESPACE_NAME_LENGTH = 63
+ANCHOR_NAME_PREFIX = "vkubelet-"
+ANCHOR_LIFETIME_SECONDS = 60.0  # how long an anchor is believed to be there without a look
+
+
+def build_namespace_name(template: str, namespace: str, peering: Peering) -> str:
+    """
+    Name the remote namespace of a home namespace.
+
+    Too long a name is cut and gets a hash of the home namespace, so that two never meet.
+    """
+    name = template.format(
+        namespace=namespace,
+        home_cluster=peering.home_cluster,
+        remote_cluster=peering.remote_cluster,
+    )
+    if len(name) <= NAMESPACE_NAME_LENGTH:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: NAMESPACE_NAME_LENGTH - 9].rstrip('-')}-{digest}"
+
+
+def build_namespace(name: str, home_namespace: str, peering: Peering) -> KubeObject:
+    """Build the Namespace that pods of a home namespace are reflected into."""
+    return {
+        "apiVersion": NAMESPACES.api_version,
+        "kind": NAMESPACES.kind,
+        "metadata": {
+            "name": name,
+            "labels": {
+                **peering.labels,
+                "pod-security.kubernetes.io/enforce": "baseline",
+            },
+            "annotations": {HOME_NAMESPACE: home_namespace},
+        },
+    }
+
+
+def build_anchor(namespace: str, peering: Peering) -> KubeObject:
+    """Build the ConfigMap that controls the reflected pods of a namespace."""
+    return {
+        "apiVersion": CONFIG_MAPS.api_version,
+        "kind": CONFIG_MAPS.kind,
+        "metadata": {
+            "name": ANCHOR_NAME_PREFIX + peering.remote_cluster,
+            "namespace": namespace,
+            "labels": peering.labels,
+        },
+        "data": {
+            "README": "Controller of the pods that vkubelet reflected into this namespace;"
+            " deleting it deletes them.",
+        },
+    }
+
+
+class RemoteNamespaces:
+    """Makes remote namespaces ready for pods, once each, and remembers their anchors."""
+
+    def __init__(self, client: KubeClient, peering: Peering, *, template: str, adopt: bool) -> None:
+        self._client = client
+        self._peering = peering
+        self._template = template
+        self._adopt = adopt
+        self._anchors: dict[str, tuple[KubeObject, float]] = {}
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def name(self, home_namespace: str) -> str:
+        """Name the remote namespace of a home namespace."""
+        return build_namespace_name(self._template, home_namespace, self._peering)
+
+    async def ensure(self, home_namespace: str) -> KubeObject:
+        """
+        Make the remote namespace and its anchor if they are missing.
+
+        Returns:
+            The ownerReference that a pod there needs.
+
+        Raises:
+            RefusedError: If the namespace or the anchor isn't ours.
+            RetryError: If the namespace is being deleted.
+            KubeError: If the API server can't do it.
+        """
+        name = self.name(home_namespace)
+        async with self._locks[name]:
+            known = self._anchors.get(name)
+            now = asyncio.get_running_loop().time()
+            if known is not None and now - known[1] < ANCHOR_LIFETIME_SECONDS:
+                return known[0]
+            await self._ensure_namespace(name, home_namespace)
+            reference = build_controller_reference(await self._ensure_anchor(name))
+            self._anchors[name] = (reference, now)
+            return reference
+
+    def forget(self, remote_namespace: str) -> None:
+        """Look afresh next time: something said that namespace or anchor are gone."""
+        self._anchors.pop(remote_namespace, None)
+
+    async def _ensure_namespace(self, name: str, home_namespace: str) -> None:
+        key = NamespacedName("", name)
+        try:
+            namespace = await self._client.get(NAMESPACES, key)
+        except NotFoundError:
+            body = build_namespace(name, home_namespace, self._peering)
+            try:
+                namespace = await self._client.create(NAMESPACES, body)
+            except AlreadyExistsError:
+                namespace = await self._client.get(NAMESPACES, key)
+            else:
+                logger.info("%s: remote namespace created", name)
+        metadata = namespace["metadata"]
+        if metadata.get("deletionTimestamp"):
+            raise RetryError(f"remote namespace {name} is being deleted")
+        if not self._peering.owns_labels(metadata.get("labels", {})):
+            if self._adopt:
+                return
+            raise RefusedError(
+                "RemoteNamespaceNotOurs",
+                f"remote namespace {name} exists and is not of this peering"
+                " (--adopt-namespaces uses it all the same)",
+            )
+        owner = metadata.get("annotations", {}).get(HOME_NAMESPACE, home_namespace)
+        if owner != home_namespace:
+            raise RefusedError(
+                "RemoteNamespaceTaken",
+                f"remote namespace {name} already belongs to home namespace {owner}",
+            )
+
+    async def _ensure_anchor(self, namespace: str) -> KubeObject:
+        body = build_anchor(namespace, self._peering)
+        key = NamespacedName(namespace, body["metadata"]["name"])
+        try:
+            anchor = await self._client.get(CONFIG_MAPS, key)
+        except NotFoundError:
+            try:
+                anchor = await self._client.create(CONFIG_MAPS, body, namespace=namespace)
+            except AlreadyExistsError:
+                anchor = await self._client.get(CONFIG_MAPS, key)
+        metadata = anchor["metadata"]
+        if metadata.get("deletionTimestamp"):
+            raise RetryError(f"remote ConfigMap {key} is being deleted")
+        if not self._peering.owns_labels(metadata.get("labels", {})):
+            raise RefusedError(
+                "RemoteAnchorNotOurs", f"remote ConfigMap {key} exists and is not of this peering"
+            )
+        return {**anchor, "apiVersion": CONFIG_MAPS.api_version, "kind": CONFIG_MAPS.kind}

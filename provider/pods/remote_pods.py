@@ -1,0 +1,299 @@
+"""Reflected pods in the remote cluster: creation, deletion, and the feed of their statuses."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import NoReturn, Protocol
+
+from provider.labels import HOME_NAMESPACE, HOME_POD_UID, VIRTUAL_NODE
+from provider.peering import Peering
+from provider.pods.namespaces import RemoteNamespaces
+from provider.translation.pod import TranslatedPod
+from vkubelet.errors import RefusedError, RetryError
+from vkubelet.interface import (
+    Gone,
+    PodRef,
+    PodStatus,
+    Reachable,
+    StatusEvent,
+    Synced,
+    Unreachable,
+)
+from vkubelet.kube.client import KubeClient
+from vkubelet.kube.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+)
+from vkubelet.kube.informer import Informer
+from vkubelet.kube.objects import (
+    PODS,
+    CachedObject,
+    KubeObject,
+    NamespacedName,
+    ObjectMeta,
+    decode_cached,
+)
+
+logger = logging.getLogger(__name__)
+
+
+class Translate(Protocol):
+    """Makes the remote pod of a home pod."""
+
+    def __call__(self, node: str, pod: KubeObject, *, remote_namespace: str) -> TranslatedPod:
+        """
+        Translate for a virtual node.
+
+        Raises:
+            RefusedError: If the pod can't run there.
+            RetryError: If the virtual node isn't known (any more).
+        """
+
+
+TranslateStatus = Callable[[KubeObject], KubeObject]
+"""Makes the home status of a remote pod."""
+
+
+class RemotePods:
+    """
+    The remote pods of one peering.
+
+    `apply` and `delete` answer when the API server has taken the request; what became of it arrives
+    by `watch_statuses`, from the Store that `run` keeps.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        peering: Peering,
+        namespaces: RemoteNamespaces,
+        *,
+        translate: Translate,
+        translate_status: TranslateStatus,
+    ) -> None:
+        self._client = client
+        self._peering = peering
+        self._namespaces = namespaces
+        self._translate = translate
+        self._translate_status = translate_status
+        self._feed = _StatusFeed()
+        self.informer = Informer(client, PODS, decode_cached, label_selector=peering.label_selector)
+        self.informer.add_handler(self._on_change)
+
+    async def run(self) -> NoReturn:
+        """Keep the Store until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._wait_synced(), name="remote pods synced")
+            await self.informer.run()
+
+    async def _wait_synced(self) -> None:
+        await self.informer.wait_synced()
+        self._feed.wake()
+
+    def find(self, ref: PodRef) -> NamespacedName | None:
+        """Find the remote pod of a home pod; None if there is none (yet)."""
+        key = self._remote_key(ref)
+        known = self.informer.store.get(key)
+        return key if known is not None and _home_uid(known.metadata) == ref.uid else None
+
+    async def apply(self, node: str, pod: KubeObject) -> Sequence[str]:
+        """
+        Create the remote pod of a home pod unless it's there.
+
+        Raises:
+            RefusedError: If it can't be made as it is.
+            RetryError: If something has to end first.
+            KubeError: If the API server can't do it now.
+        """
+        ref = home_pod_ref(pod)
+        key = self._remote_key(ref)
+        known = self.informer.store.get(key)
+        if known is not None:
+            if _home_uid(known.metadata) == ref.uid:
+                return ()
+            raise RetryError(f"remote pod {key} of an earlier pod of that name isn't gone yet")
+        translated = self._translate(node, pod, remote_namespace=key.namespace)
+        anchor = await self._namespaces.ensure(ref.namespace)
+        translated.pod["metadata"]["ownerReferences"] = [anchor]
+        await self._create(key, ref, translated.pod)
+        return translated.warnings
+
+    async def _create(self, key: NamespacedName, ref: PodRef, body: KubeObject) -> None:
+        try:
+            created = await self._client.create(PODS, body, namespace=key.namespace)
+        except AlreadyExistsError:
+            await self._check_existing(key, ref)
+        except NotFoundError as error:
+            self._namespaces.forget(key.namespace)
+            raise RetryError(
+                f"remote namespace {key.namespace} is gone: {error.message}"
+            ) from error
+        except InvalidError as error:
+            raise RefusedError("RemotePodInvalid", error.message) from error
+        except ForbiddenError as error:
+            self._namespaces.forget(key.namespace)
+            if "is being terminated" in error.message:
+                raise RetryError(error.message) from error
+            raise RefusedError("RemotePodForbidden", error.message) from error
+        else:
+            logger.info("%s: created as remote pod %s", ref, key)
+            self._put_unwatched(key, ref, created)
+
+    async def _check_existing(self, key: NamespacedName, ref: PodRef) -> None:
+        """Accept a pod that an earlier, unanswered try created; refuse anybody else's."""
+        try:
+            existing = await self._client.get(PODS, key)
+        except NotFoundError as error:
+            raise RetryError(f"remote pod {key} comes and goes") from error
+        labels = existing["metadata"].get("labels", {})
+        if not self._peering.owns_labels(labels):
+            raise RefusedError(
+                "RemotePodNotOurs", f"remote pod {key} exists and is not of this peering"
+            )
+        if labels.get(HOME_POD_UID) != ref.uid:
+            raise RetryError(f"remote pod {key} of an earlier pod of that name isn't gone yet")
+        self._put_unwatched(key, ref, existing)
+
+    def _put_unwatched(self, key: NamespacedName, ref: PodRef, pod: KubeObject) -> None:
+        """Make a pod known before the watch tells of it: its deletion may be asked for first."""
+        if self.informer.store.get(key) is None:
+            self._feed.put(ref, pod)
+
+    async def delete(self, ref: PodRef, *, grace_period_seconds: int | None) -> None:
+        """
+        Delete the remote pod of a home pod; another pod of that name is left alone.
+
+        Raises:
+            KubeError: If the API server can't do it now.
+        """
+        key = self._remote_key(ref)
+        known = self.informer.store.get(key)
+        if known is not None and _home_uid(known.metadata) == ref.uid:
+            uid = known.metadata.uid
+        else:
+            uid = await self._find_uid(key, ref)
+        if not uid:
+            self._feed.put_gone(ref)
+            return
+        try:
+            await self._client.delete(PODS, key, uid=uid, grace_period_seconds=grace_period_seconds)
+        except (NotFoundError, ConflictError):  # gone, or another pod's turn: the watch tells
+            if self.informer.store.get(key) is None:
+                self._feed.put_gone(ref)
+
+    async def _find_uid(self, key: NamespacedName, ref: PodRef) -> str:
+        """Look at the API server for a pod that the Store doesn't know (yet)."""
+        try:
+            existing = await self._client.get(PODS, key)
+        except NotFoundError:
+            return ""
+        metadata = existing["metadata"]
+        labels = metadata.get("labels", {})
+        ours = self._peering.owns_labels(labels) and labels.get(HOME_POD_UID) == ref.uid
+        return str(metadata["uid"]) if ours else ""
+
+    def set_trouble(self, trouble: str | None) -> None:
+        """Tell the feed that the remote API can't be reached, and why; None: that it can."""
+        self._feed.put_note(Reachable() if trouble is None else Unreachable(trouble))
+
+    async def watch_statuses(self) -> AsyncIterator[StatusEvent]:
+        """Yield statuses as `Provider.watch_statuses` does; for one consumer."""
+        told_synced = False
+        while True:
+            synced = self.informer.synced
+            for note in self._feed.take_notes():
+                yield note
+            for ref, pod in self._feed.take():
+                if pod is None:
+                    yield Gone(ref)
+                else:
+                    whole = pod.decode() if isinstance(pod, CachedObject) else pod
+                    yield self._build_status(ref, whole)
+            if synced and not told_synced:
+                told_synced = True
+                yield Synced()
+            await self._feed.wait()
+
+    def _build_status(self, ref: PodRef, pod: KubeObject) -> PodStatus:
+        metadata = pod["metadata"]
+        return PodStatus(
+            ref=ref,
+            node=metadata.get("annotations", {}).get(VIRTUAL_NODE, ""),
+            status=self._translate_status(pod),
+            deletion_timestamp=metadata.get("deletionTimestamp"),
+        )
+
+    def _on_change(self, old: CachedObject | None, new: CachedObject | None) -> None:
+        if old is not None and (new is None or _home_uid(old.metadata) != _home_uid(new.metadata)):
+            ref = _ref_of_remote(old.metadata)
+            if ref is not None:
+                if not old.metadata.deletion_timestamp:  # nobody here asked: the anchor may be gone
+                    self._namespaces.forget(old.metadata.namespace)
+                self._feed.put_gone(ref)
+        if new is not None:
+            ref = _ref_of_remote(new.metadata)
+            if ref is None:
+                logger.warning("remote pod %s has our labels but no home pod", new.metadata.key)
+            else:
+                self._feed.put(ref, new)
+
+    def _remote_key(self, ref: PodRef) -> NamespacedName:
+        return NamespacedName(self._namespaces.name(ref.namespace), ref.name)
+
+
+class _StatusFeed:
+    """The latest of each pod until it's taken; bounded by the number of pods."""
+
+    def __init__(self) -> None:
+        self._changes: dict[PodRef, CachedObject | KubeObject | None] = {}
+        self._notes: deque[Unreachable | Reachable] = deque(maxlen=2)  # only the last counts
+        self._wake = asyncio.Event()
+
+    def put(self, ref: PodRef, pod: CachedObject | KubeObject) -> None:
+        self._changes[ref] = pod
+        self._wake.set()
+
+    def put_gone(self, ref: PodRef) -> None:
+        self._changes[ref] = None
+        self._wake.set()
+
+    def put_note(self, note: Unreachable | Reachable) -> None:
+        self._notes.append(note)
+        self._wake.set()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    async def wait(self) -> None:
+        await self._wake.wait()
+        self._wake.clear()
+
+    def take_notes(self) -> list[Unreachable | Reachable]:
+        notes = list(self._notes)
+        self._notes.clear()
+        return notes
+
+    def take(self) -> Iterable[tuple[PodRef, CachedObject | KubeObject | None]]:
+        changes, self._changes = self._changes, {}
+        return changes.items()
+
+
+def home_pod_ref(pod: KubeObject) -> PodRef:
+    """Name a home pod."""
+    metadata = pod["metadata"]
+    return PodRef(metadata["namespace"], metadata["name"], metadata["uid"])
+
+
+def _home_uid(metadata: ObjectMeta) -> str:
+    return metadata.labels.get(HOME_POD_UID, "")
+
+
+def _ref_of_remote(metadata: ObjectMeta) -> PodRef | None:
+    """Name the home pod of a remote pod, as its labels and annotations tell."""
+    uid = _home_uid(metadata)
+    namespace = metadata.annotations.get(HOME_NAMESPACE, "")
+    return PodRef(namespace, metadata.name, uid) if uid and namespace else None

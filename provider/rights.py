@@ -1,0 +1,123 @@
+"""Which rights the process needs on either side, and asking an API server whether it has them."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vkubelet.kube.client import KubeClient
+from vkubelet.kube.objects import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CONFIG_MAPS,
+    EVENTS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SELF_SUBJECT_ACCESS_REVIEWS,
+    SUBJECT_ACCESS_REVIEWS,
+    TOKEN_REVIEWS,
+    Resource,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """A verb on a resource, in one namespace or in all of them."""
+
+    verb: str
+    resource: Resource
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        resource = self.resource.plural + (f"/{self.subresource}" if self.subresource else "")
+        group = f".{self.resource.group}" if self.resource.group else ""
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        name = f" {self.name}" if self.name else ""
+        return f"{self.verb} {resource}{group}{name}{where}"
+
+
+def _rights(
+    verbs: str, resource: Resource, subresource: str = "", namespace: str = "", name: str = ""
+) -> tuple[Right, ...]:
+    return tuple(Right(verb, resource, subresource, namespace, name) for verb in verbs.split())
+
+
+def home_rights(
+    *, system_namespace: str, signs_by_csr: bool, approves: bool, watches_namespaces: bool
+) -> tuple[Right, ...]:
+    """List what the process needs in the home cluster."""
+    rights = (
+        *_rights("get list watch create patch", NODES),
+        *_rights("patch", NODES, "status"),
+        *_rights("list watch delete", PODS),
+        *_rights("patch", PODS, "status"),
+        *_rights("create patch", EVENTS),
+        *_rights("get create update", LEASES, namespace="kube-node-lease"),
+        *_rights("get create update", LEASES, namespace=system_namespace),
+        *_rights(
+            "list watch",
+            CONFIG_MAPS,
+            namespace="kube-system",
+            name="extension-apiserver-authentication",
+        ),
+        *_rights("create", TOKEN_REVIEWS),
+        *_rights("create", SUBJECT_ACCESS_REVIEWS),
+    )
+    if watches_namespaces:
+        rights += _rights("list watch", NAMESPACES)
+    if signs_by_csr:
+        rights += _rights("create list watch", CERTIFICATE_SIGNING_REQUESTS)
+    if approves:
+        rights += _rights("update", CERTIFICATE_SIGNING_REQUESTS, "approval")
+    return rights
+
+
+def remote_rights() -> tuple[Right, ...]:
+    """List what the process needs in the remote cluster."""
+    return (
+        *_rights("list watch", NODES),
+        *_rights("get list watch create delete", PODS),
+        *_rights("get", PODS, "log"),
+        *_rights("get create", PODS, "exec"),
+        *_rights("get create", NAMESPACES),
+        *_rights("get create", CONFIG_MAPS),
+    )
+
+
+async def find_missing_rights(client: KubeClient, rights: Sequence[Right]) -> list[Right]:
+    """
+    Ask which of the rights the client's identity lacks.
+
+    Raises:
+        KubeError: If the API server can't be asked.
+    """
+
+    async def ask(right: Right) -> bool:
+        attributes = {
+            "verb": right.verb,
+            "group": right.resource.group,
+            "resource": right.resource.plural,
+            "subresource": right.subresource,
+            "namespace": right.namespace,
+            "name": right.name,
+        }
+        review = await client.create(
+            SELF_SUBJECT_ACCESS_REVIEWS,
+            {
+                "apiVersion": SELF_SUBJECT_ACCESS_REVIEWS.api_version,
+                "kind": SELF_SUBJECT_ACCESS_REVIEWS.kind,
+                "spec": {
+                    "resourceAttributes": {key: text for key, text in attributes.items() if text}
+                },
+            },
+        )
+        return bool(review.get("status", {}).get("allowed"))
+
+    try:
+        async with asyncio.TaskGroup() as asking:
+            answers = [(right, asking.create_task(ask(right))) for right in rights]
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from group
+    return [right for right, answer in answers if not answer.result()]

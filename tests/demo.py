@@ -1,0 +1,266 @@
+"""
+The main job end to end on two real control planes: `make demo`.
+
+Each step prints the command that a user would type and its real output, and is checked. It stays
+up until Ctrl-C; with EXIT=1 it ends by itself, with exit code 0 only if every step gave what it
+should.
+"""
+
+import asyncio
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.syntax import Syntax
+
+from tests.cluster.binaries import BinariesMissingError
+from tests.cluster.cluster import Cluster, start_clusters
+from tests.cluster.errors import ClusterError
+from tests.cluster.kubectl import Completed
+from tests.cluster.peering import PhysicalNodes, Vkubelet, grant_rights, run_vkubelet
+from tests.cluster.waiting import wait_until
+from vkubelet.errors import ShutdownRequested
+from vkubelet.supervision import interruptible
+
+CAPACITY = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+CONTROL_PLANE_TAINT = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+PHYSICAL_NODES: Sequence[dict[str, Any]] = (
+    {"name": "control-plane", "taints": [CONTROL_PLANE_TAINT], "capacity": CAPACITY},
+    {"name": "ssd-1", "labels": {"disktype": "ssd"}, "capacity": CAPACITY},
+    {"name": "ssd-2", "labels": {"disktype": "ssd"}, "capacity": CAPACITY},
+    {"name": "hdd-1", "labels": {"disktype": "hdd"}, "capacity": CAPACITY},
+)
+NAMESPACE = "demo"
+STEP_TIMEOUT_SECONDS = 60.0
+
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: hello
+  namespace: demo
+spec:
+  replicas: 2
+  selector:
+    matchLabels: {app: hello}
+  template:
+    metadata:
+      labels: {app: hello}
+    spec:
+      nodeSelector: {type: virtual-kubelet}
+      tolerations:
+        - {key: virtual-kubelet.io/provider, operator: Exists}
+      terminationGracePeriodSeconds: 2
+      containers:
+        - name: hello
+          image: busybox
+          command: [sh, -c, "echo hello from $HOSTNAME; exec sleep 3600"]
+"""
+
+
+class Demo:
+    """The steps, and what went wrong in them."""
+
+    def __init__(self, console: Console, home: Cluster, remote: Cluster) -> None:
+        self._console = console
+        self._home = home
+        self._remote = remote
+        self._step = 0
+        self.failures: list[str] = []
+
+    async def run(self) -> None:
+        """Show everything, step by step."""
+        await self._show_nodes()
+        await self._deploy()
+        await self._show_affinity()
+        await self._show_streams()
+        await self._delete()
+
+    async def _show_nodes(self) -> None:
+        self._title("The remote cluster's nodes, and the virtual node at home")
+        await self._kubectl(self._remote, "get", "nodes", "-L", "disktype")
+        shown = await self._kubectl(self._home, "get", "nodes", "-o", "wide")
+        self._check("cloud" in shown.stdout and " Ready" in shown.stdout, "the node cloud is Ready")
+
+    async def _deploy(self) -> None:
+        self._title("A Deployment at home that tolerates the virtual node")
+        self._console.print(Syntax(DEPLOYMENT, "yaml", background_color="default"))
+        await self._kubectl(self._home, "apply", "-f", "-", stdin=DEPLOYMENT)
+        await self._kubectl(
+            self._home,
+            "rollout",
+            "status",
+            "deployment/hello",
+            f"--namespace={NAMESPACE}",
+            f"--timeout={STEP_TIMEOUT_SECONDS:.0f}s",
+        )
+        self._title("Its pods, seen from both sides")
+        here = await self._kubectl(self._home, "get", "pods", "-o", "wide", f"-n={NAMESPACE}")
+        self._check(here.stdout.count("Running") == 2, "two pods run at home's view")
+        there = await self._kubectl(self._remote, "get", "pods", "-o", "wide", "-A")
+        self._check(there.stdout.count("Running") == 2, "two pods run in the remote cluster")
+        self._check("control-plane" not in there.stdout, "none is on the tainted control plane")
+
+    async def _show_affinity(self) -> None:
+        self._title("The affinity that was injected into a remote pod")
+        path = "jsonpath={.items[0].spec.affinity}"
+        shown = await self._kubectl(
+            self._remote, "get", "pods", "-A", "-o", path, show=_pretty_json
+        )
+        self._check(
+            "requiredDuringSchedulingIgnoredDuringExecution" in shown.stdout,
+            "the pod is confined to the nodes behind the virtual node",
+        )
+
+    async def _show_streams(self) -> None:
+        self._title("Logs and exec, through both API servers")
+        logs = await self._kubectl(self._home, "logs", "deployment/hello", f"-n={NAMESPACE}")
+        self._check("hello from" in logs.stdout, "the log is the container's own")
+        command = ["deployment/hello", f"-n={NAMESPACE}", "--", "sh", "-c", "exit 7"]
+        ended = await self._kubectl(self._home, "exec", *command, check=False)
+        self._console.print(f"exit code: {ended.returncode}")
+        self._check(ended.returncode == 7, "exec gives the exit code of the command")
+
+    async def _delete(self) -> None:
+        self._title("Deleted at home, gone over there")
+        await self._kubectl(self._home, "delete", "deployment", "hello", f"-n={NAMESPACE}")
+        await self._wait_no_pods(self._home, "pods at home are gone")
+        await self._wait_no_pods(self._remote, "pods in the remote cluster are gone")
+        await self._kubectl(self._remote, "get", "pods", "-A")
+
+    async def _wait_no_pods(self, cluster: Cluster, what: str) -> None:
+        async def gone() -> bool:
+            listed = await cluster.kubectl("get", "pods", "-A", "-o", "name")
+            return not listed.stdout.strip()
+
+        try:
+            await wait_until(gone, what, timeout_seconds=STEP_TIMEOUT_SECONDS)
+        except ClusterError:
+            self._check(False, what)
+        else:
+            self._check(True, what)
+
+    def _title(self, text: str) -> None:
+        self._step += 1
+        self._console.rule(f"[bold]{self._step}. {text}", align="left")
+
+    async def _kubectl(
+        self,
+        cluster: Cluster,
+        *args: str,
+        stdin: str = "",
+        check: bool = True,
+        show: Callable[[str], str] = str.rstrip,
+    ) -> Completed:
+        command = shlex.join(["kubectl", *args])
+        self._console.print(f"[cyan]{cluster.name:>6}[/] [bold]$ {command}", highlight=False)
+        ended = await cluster.kubectl(
+            *args, stdin=stdin, check=False, timeout=STEP_TIMEOUT_SECONDS + 10
+        )
+        text = show(ended.stdout) + ended.stderr.rstrip()
+        if text:
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        if check:
+            self._check(ended.returncode == 0, f"exit code 0 of {command}", quiet=True)
+        return ended
+
+    def _check(self, is_right: bool, what: str, *, quiet: bool = False) -> None:
+        if not is_right:
+            self.failures.append(what)
+            self._console.print(f"[red]✗ expected: {what}")
+        elif not quiet:
+            self._console.print(f"[green]✓ {what}")
+
+
+def _pretty_json(text: str) -> str:
+    if not text.strip():
+        return "(none)"
+    return msgspec.json.format(text.encode(), indent=2).decode()
+
+
+async def show(console: Console, *, stay: bool) -> int:
+    """Start everything, show it, and stay if asked to."""
+    started = time.monotonic()
+    console.print("starting a home and a remote control plane …")
+    async with start_clusters("home", "remote") as (home, remote):
+        console.print(f"both are ready after {time.monotonic() - started:.1f} s")
+        await grant_rights(home, remote)
+        await home.kubectl("create", "namespace", NAMESPACE)
+        await PhysicalNodes(remote, PHYSICAL_NODES).start()
+        arguments = [f"--namespace={NAMESPACE}"]
+        async with run_vkubelet(
+            home, remote, remote_cluster="cloud", arguments=arguments
+        ) as vkubelet:
+            _show_command(console, vkubelet)
+            demo = Demo(console, home, remote)
+            await demo.run()
+            console.rule()
+            for failure in demo.failures:
+                console.print(f"[red]✗ {failure}")
+            if not demo.failures:
+                took = time.monotonic() - started
+                console.print(f"[green]every step gave what it should ({took:.0f} s)")
+            if stay:
+                await _stay(console, home, remote)
+            return 1 if demo.failures else 0
+
+
+def _show_command(console: Console, vkubelet: Vkubelet) -> None:
+    console.print("[bold]running, with the rights of docs/rbac on either side:")
+    console.print("vkubelet run \\", highlight=False)
+    for argument in vkubelet.arguments:
+        console.print(f"  {argument} \\", highlight=False, soft_wrap=True)
+
+
+async def _stay(console: Console, home: Cluster, remote: Cluster) -> None:
+    kubectl = Path(home.build_kubectl_command()[0])
+    console.print(
+        "\nEverything stays up until Ctrl-C. In other terminals:\n"
+        f"  export PATH={kubectl.parent}:$PATH\n"
+        f"  export KUBECONFIG={home.admin_kubeconfig}     # home\n"
+        f"  export KUBECONFIG={remote.admin_kubeconfig}   # remote\n"
+        "At home, try:\n"
+        f"  kubectl -n {NAMESPACE} create deployment try --image=any -- sh -c 'date; sleep 3600'\n"
+        f"  kubectl -n {NAMESPACE} patch deployment try -p "
+        '\'{"spec":{"template":{"spec":{"tolerations":[{"operator":"Exists"}]}}}}\'\n'
+        f"  kubectl -n {NAMESPACE} exec -it deployment/try -- sh\n"
+        "  kubectl describe node cloud",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+    await asyncio.Event().wait()
+
+
+async def run(console: Console, *, stay: bool) -> int:
+    """Show the demo; a signal ends it in order at any moment."""
+    async with interruptible() as group:
+        task = group.create_task(show(console, stay=stay), name="demo")
+        await asyncio.wait([task])
+    return task.result()
+
+
+def main() -> int:
+    """Run the demo."""
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    stay = os.environ.get("EXIT", "") in ("", "0")
+    exit_code = 1
+    try:
+        exit_code = asyncio.run(run(console, stay=stay))
+    except* ShutdownRequested:
+        console.print("stopped")
+        exit_code = 0 if stay else 130
+    except* (ClusterError, BinariesMissingError) as group:
+        for error in group.exceptions:
+            console.print(str(error), style="red", markup=False)
+    return exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,230 @@
+"""Remote pods: made once, deleted by UID, and a feed that misses nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+import pytest_asyncio
+
+from provider.pods.namespaces import RemoteNamespaces
+from provider.pods.remote_pods import RemotePods
+from provider.translation.affinity import VirtualNodeView
+from provider.translation.pod import TranslatedPod, TranslationContext, translate_pod
+from provider.translation.selection import Selection
+from provider.translation.status import translate_status
+from tests.fakes.api_server import FakeApiServer
+from tests.provider.values import PEERING, build_home_pod
+from vkubelet.errors import RefusedError, RetryError
+from vkubelet.interface import (
+    Gone,
+    PodRef,
+    PodStatus,
+    Reachable,
+    StatusEvent,
+    Synced,
+    Unreachable,
+)
+from vkubelet.kube.objects import PODS, KubeObject
+from vkubelet.kube.selector import parse_selector
+
+REF = PodRef("demo", "web", "uid-web")
+
+
+@dataclass
+class Running:
+    """Remote pods that run against a fake, and their feed."""
+
+    fake: FakeApiServer
+    pods: RemotePods
+    feed: AsyncIterator[StatusEvent]
+
+    async def next(self) -> StatusEvent:
+        async with asyncio.timeout(5):
+            return await anext(self.feed)
+
+    async def until(self, kind: type[StatusEvent]) -> StatusEvent:
+        while True:
+            event = await self.next()
+            if isinstance(event, kind):
+                return event
+
+
+def translate(node: str, pod: KubeObject, *, remote_namespace: str) -> TranslatedPod:
+    context = TranslationContext(
+        home_cluster_uid=PEERING.home_uid,
+        peering=PEERING.remote_cluster,
+        remote_namespace=remote_namespace,
+        node=VirtualNodeView(node),
+        selection=Selection.of_selector(parse_selector("type notin (virtual-kubelet)")),
+    )
+    return translate_pod(pod, context)
+
+
+@asynccontextmanager
+async def run(fake: FakeApiServer) -> AsyncIterator[Running]:
+    async with fake.client("remote") as client:
+        namespaces = RemoteNamespaces(client, PEERING, template="{namespace}-r", adopt=False)
+        pods = RemotePods(
+            client,
+            PEERING,
+            namespaces,
+            translate=translate,
+            translate_status=lambda pod: translate_status(pod, None, host_address="192.0.2.1"),
+        )
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(pods.run())
+            yield Running(fake, pods, aiter(pods.watch_statuses()))
+            task.cancel()
+
+
+@pytest_asyncio.fixture
+async def running() -> AsyncIterator[Running]:
+    async with FakeApiServer() as fake, run(fake) as started:
+        yield started
+
+
+async def test_makes_the_pod_once_with_labels_and_controller(running: Running) -> None:
+    assert await running.next() == Synced()
+    await running.pods.apply("cloud", build_home_pod())
+    event = await running.next()
+    assert isinstance(event, PodStatus)
+    assert (event.ref, event.node) == (REF, "cloud")
+    await running.pods.apply("cloud", build_home_pod())
+    assert len(running.fake.objects(PODS)) == 1
+    metadata = running.fake.get(PODS, "demo-r", "web")["metadata"]
+    assert PEERING.owns_labels(metadata["labels"])
+    (owner,) = metadata["ownerReferences"]
+    assert (owner["name"], owner["controller"]) == ("vkubelet-cloud", True)
+
+
+async def test_an_answer_that_was_lost_makes_no_second_pod(running: Running) -> None:
+    await running.until(Synced)
+    running.fake.mute_watches("watch pods")
+    await running.pods.apply("cloud", build_home_pod())
+    await running.pods.apply("cloud", build_home_pod())  # the watch hasn't told of the first
+    assert len(running.fake.objects(PODS)) == 1
+    assert isinstance(await running.next(), PodStatus)
+
+
+async def test_somebody_elses_pod_is_refused_and_left_alone(running: Running) -> None:
+    foreign = build_home_pod(uid="foreign")
+    foreign["metadata"]["namespace"] = "demo-r"
+    running.fake.put(foreign)
+    with pytest.raises(RefusedError, match="demo-r/web exists and is not of this peering"):
+        await running.pods.apply("cloud", build_home_pod())
+    await running.pods.delete(REF, grace_period_seconds=0)
+    assert running.fake.find(PODS, "demo-r", "web") is not None
+    assert await running.until(Gone) == Gone(REF)
+
+
+async def test_an_earlier_pod_of_that_name_has_to_go_first(running: Running) -> None:
+    await running.pods.apply("cloud", build_home_pod())
+    await running.until(PodStatus)
+    with pytest.raises(RetryError, match="earlier pod of that name"):
+        await running.pods.apply("cloud", build_home_pod(uid="uid-next"))
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "error", "said"),
+    [
+        (422, "spec is wrong", RefusedError, "RemotePodInvalid: .*spec is wrong"),
+        (403, "exceeded quota: pods", RefusedError, "RemotePodForbidden: .*exceeded quota"),
+        (403, "namespace demo-r because it is being terminated", RetryError, "being terminated"),
+        (404, "namespaces demo-r not found", RetryError, "remote namespace demo-r is gone"),
+    ],
+)
+async def test_a_refusal_says_why(
+    running: Running, status: int, message: str, error: type[Exception], said: str
+) -> None:
+    running.fake.fail_next("create pods", status, message=message)
+    with pytest.raises(error, match=said):
+        await running.pods.apply("cloud", build_home_pod())
+
+
+async def test_what_cannot_travel_makes_nothing_over_there(running: Running) -> None:
+    with pytest.raises(RefusedError):
+        await running.pods.apply("cloud", build_home_pod(hostNetwork=True))
+    assert running.fake.calls("create namespaces") == []
+
+
+async def test_a_deletion_names_the_pod_by_its_uid_and_passes_the_grace(running: Running) -> None:
+    await running.pods.apply("cloud", build_home_pod())
+    await running.until(PodStatus)
+    await running.pods.delete(REF, grace_period_seconds=7)
+    (call,) = running.fake.calls("delete pods")
+    uid = running.fake.find(PODS, "demo-r", "web")
+    assert call.body["gracePeriodSeconds"] == 7
+    assert call.body["preconditions"]["uid"]
+    assert uid is None or uid["metadata"]["uid"] == call.body["preconditions"]["uid"]
+
+
+async def test_deleting_before_the_watch_has_told(running: Running) -> None:
+    await running.until(Synced)
+    running.fake.mute_watches("watch pods")
+    await running.pods.apply("cloud", build_home_pod())
+    await running.pods.delete(REF, grace_period_seconds=0)
+    assert len(running.fake.calls("delete pods")) == 1
+
+
+async def test_another_uid_is_left_alone(running: Running) -> None:
+    await running.pods.apply("cloud", build_home_pod())
+    await running.until(PodStatus)
+    other = PodRef("demo", "web", "uid-other")
+    await running.pods.delete(other, grace_period_seconds=0)
+    assert running.fake.calls("delete pods") == []
+    assert await running.until(Gone) == Gone(other)
+
+
+async def test_the_snapshot_comes_first_and_differences_after_a_gap() -> None:
+    async with FakeApiServer() as fake:
+        async with run(fake) as first:
+            await first.until(Synced)
+            await first.pods.apply("cloud", build_home_pod())
+            await first.pods.apply("cloud", build_home_pod("db", uid="uid-db"))
+        async with run(fake) as second:
+            found = {(await second.next()).ref for _ in range(2)}  # type: ignore[union-attr]
+            assert found == {REF, PodRef("demo", "db", "uid-db")}
+            assert await second.next() == Synced()
+            fake.cut_watches()
+            fake.remove(PODS, "demo-r", "db")
+            assert await second.until(Gone) == Gone(PodRef("demo", "db", "uid-db"))
+
+
+async def test_a_status_arrives_translated(running: Running) -> None:
+    await running.pods.apply("cloud", build_home_pod())
+    await running.until(PodStatus)
+    pod = running.fake.get(PODS, "demo-r", "web")
+    pod["status"] = {"phase": "Running", "hostIP": "10.0.0.1", "podIP": "10.1.1.1"}
+    running.fake.put(pod)
+    while True:
+        event = await running.until(PodStatus)
+        assert isinstance(event, PodStatus)
+        if event.status["phase"] == "Running":
+            break
+    assert event.status["hostIP"] == "192.0.2.1"
+    assert "podIP" not in event.status
+
+
+async def test_trouble_is_passed_on_also_before_the_snapshot() -> None:
+    async with FakeApiServer() as fake:
+        fake.delay_next("watch pods", 60)
+        async with run(fake) as started:
+            started.pods.set_trouble("refused")
+            assert await started.next() == Unreachable("refused")
+            started.pods.set_trouble(None)
+            assert await started.next() == Reachable()
+
+
+async def test_a_pod_with_our_labels_but_no_home_pod_is_ignored(
+    running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd = build_home_pod()
+    odd["metadata"] |= {"namespace": "demo-r", "labels": PEERING.labels, "name": "odd"}
+    running.fake.put(odd)
+    await running.pods.apply("cloud", build_home_pod())
+    event = await running.until(PodStatus)
+    assert isinstance(event, PodStatus)
+    assert event.ref == REF
+    assert "demo-r/odd" in caplog.text

@@ -1,0 +1,55 @@
+"""Exit codes and what the command line prints."""
+
+import subprocess
+import sys
+
+import pytest
+
+from provider.cli import build_parser, main
+from provider.config import config_fields
+from vkubelet import __version__
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version"]) == 0
+    assert capsys.readouterr().out == f"vkubelet {__version__}\n"
+
+
+def test_help_names_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(item.flag.name in text for item in config_fields())
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["fly"], "invalid choice: 'fly'"),
+        (["run", "--remote-clust", "x"], "unrecognized arguments: --remote-clust"),
+        (["run", "--remote-cluster", "Bad_Name"], "--remote-cluster: 'Bad_Name'"),
+        (["run", "--remote-cluster"], "--remote-cluster: expected one argument"),
+        (["run", "--config", "/does/not/exist"], "--config /does/not/exist: No such file"),
+    ],
+)
+def test_wrong_use_ends_with_one_line_and_exit_code_2(
+    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv) == 2
+    text = capsys.readouterr().err
+    assert message in text
+    assert text.count("\n") == 1
+
+
+def test_no_heavy_import_before_a_command_needs_it() -> None:
+    code = "import sys, provider.cli; print([m for m in sys.modules if m in sys.argv[1:]])"
+    heavy = ["kubernetes_asyncio", "aiohttp", "cryptography", "uvloop", "rich"]
+    result = subprocess.run(
+        [sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"
+
+
+def test_switches_take_no_value() -> None:
+    parser = build_parser()
+    assert parser.parse_args(["run", "--approve-csr"]).approve_csr is True

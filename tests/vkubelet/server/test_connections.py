@@ -1,0 +1,131 @@
+import asyncio
+import logging
+import ssl
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.vkubelet.server.harness import (
+    Harness,
+    serve,
+)
+from vkubelet.server.policy import ServerPolicy
+
+pytestmark = pytest.mark.virtual_time
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncGenerator[Harness, None]:
+    async with serve(tmp_path) as harness:
+        yield harness
+
+
+async def get_health(node: Harness, context: ssl.SSLContext) -> int:
+    async with node.http(context) as http, http.get("/healthz") as response:
+        return response.status
+
+
+async def read_to_end(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read(-1)
+    except ConnectionError:
+        return b""
+
+
+async def test_plain_text_and_rubbish_leave_no_trace(
+    node: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        for sent in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01", b""):
+            reader, writer = await asyncio.open_connection("127.0.0.1", node.server.port)
+            writer.write(sent)
+            writer.write_eof()
+            await read_to_end(reader)
+            writer.close()
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", node.server.port, ssl=node.context()
+        )
+        writer.write(b"\x00rubbish\r\n\r\n")
+        assert (await read_to_end(reader)).startswith(b"HTTP/1.0 400 ")
+        writer.close()
+    assert not caplog.records
+    assert await get_health(node, node.context()) == 200
+
+
+@pytest.mark.parametrize(("tls", "seconds"), [(False, 10), (True, 30)])
+@pytest.mark.parametrize("drips", [False, True])
+async def test_slow_handshakes_and_requests_are_cut(
+    node: Harness, tls: bool, seconds: float, drips: bool
+) -> None:
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", node.server.port, ssl=node.context() if tls else None
+    )
+    # The start of a request, or the head of a TLS record of 16 KiB.
+    writer.write(b"GET /healthz HTTP/1.1\r\nX: " if tls else b"\x16\x03\x01\x40\x00")
+
+    async def drip() -> None:
+        while drips and not writer.is_closing():
+            writer.write(b"\x01" if not tls else b"x")
+            await asyncio.sleep(1)
+
+    async with asyncio.TaskGroup() as group:
+        dripping = group.create_task(drip())
+        await read_to_end(reader)
+        dripping.cancel()
+    assert seconds - 2 < loop.time() - start < seconds + 5
+    writer.transport.abort()
+
+
+async def test_idle_connection_is_closed_after_90_seconds(node: Harness) -> None:
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", node.server.port, ssl=node.context()
+    )
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (await reader.readuntil(b"\r\n\r\nok")).startswith(b"HTTP/1.1 200 ")
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    await read_to_end(reader)
+    assert 85 < loop.time() - start < 95
+    writer.close()
+
+
+async def test_stranger_cannot_send_endless_heads(
+    node: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", node.server.port, ssl=node.context(None)
+    )
+    writer.write(b"GET /healthz HTTP/1.1\r\n")
+    for number in range(40):
+        writer.write(b"X-%d: %s\r\n" % (number, b"x" * 65536))
+    assert await read_to_end(reader) == b""
+    assert "too much was sent" in caplog.text
+    writer.transport.abort()
+
+
+async def test_strangers_yield_to_newer_ones(tmp_path: Path) -> None:
+    async with serve(tmp_path, policy=ServerPolicy(max_strangers=3)) as node:
+        context = node.context(None)
+        opened = [
+            await asyncio.open_connection("127.0.0.1", node.server.port, ssl=context)
+            for _ in range(5)
+        ]
+        assert await get_health(node, node.context()) == 200
+        for reader, _ in opened[:3]:
+            assert await read_to_end(reader) == b""
+        for _, writer in opened:
+            writer.transport.abort()
+
+
+async def test_connections_are_capped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with serve(tmp_path, policy=ServerPolicy(max_connections=1)) as node:
+        async with node.http() as http:
+            async with http.get("/healthz") as response:
+                assert response.status == 200
+            with pytest.raises((aiohttp.ClientError, ConnectionError)):
+                await get_health(node, node.context())
+        assert "more are refused" in caplog.text

@@ -1,0 +1,123 @@
+import json
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.vkubelet.server.harness import TOKEN, Harness, serve
+from tests.vkubelet.server.spdy_client import PROTOCOLS, UPGRADE, build_path, connect, request
+from vkubelet.interface import CommandStreams, ExitStatus
+from vkubelet.streaming.channels import CommandStatus
+
+pytestmark = pytest.mark.virtual_time
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncGenerator[Harness, None]:
+    async with serve(tmp_path) as harness:
+        yield harness
+
+
+async def cat(streams: CommandStreams, _command: Sequence[str]) -> ExitStatus:
+    while data := await streams.read_stdin():
+        await streams.write_stdout(data)
+    return ExitStatus(0)
+
+
+async def test_head_of_the_upgrade(node: Harness) -> None:
+    node.provider.run_exec = cat
+    _, writer, head = await request(node.server.port, node.context(), build_path("true"))
+    writer.transport.abort()
+    lines = head.split("\r\n")
+    assert lines[0] == "HTTP/1.1 101 Switching Protocols"
+    assert "Connection: Upgrade" in lines
+    assert "Upgrade: SPDY/3.1" in lines
+    assert "X-Stream-Protocol-Version: v4.channel.k8s.io" in lines
+    assert not any(line.startswith(("Transfer-Encoding", "Content-Length")) for line in lines)
+
+
+async def test_long_command_line(node: Harness) -> None:
+    node.provider.run_exec = cat
+    words = ["echo", "ü &=+%", "", "x" * 300_000]
+    async with connect(node.server.port, node.context(), build_path(*words)) as client:
+        await client.open("error", "stdout", "stderr")
+        assert await client.finish() == CommandStatus(0)
+    assert node.provider.exec_requests[0][2] == words
+
+
+@pytest.mark.parametrize(
+    "path", ["/exec/ns/pod/uid-1/c", "/exec/ns/pod/init", "/exec/ns/pod/debugger"]
+)
+async def test_other_paths(node: Harness, path: str) -> None:
+    node.provider.run_exec = cat
+    async with connect(node.server.port, node.context(), f"{path}?command=x&output=1") as client:
+        await client.open("error", "stdout")
+        assert await client.finish() == CommandStatus(0)
+
+
+async def test_token_instead_of_certificate(node: Harness) -> None:
+    node.provider.run_exec = cat
+    headers = (*UPGRADE, ("Authorization", f"Bearer {TOKEN}"))
+    _, writer, head = await request(
+        node.server.port, node.context(None), build_path("x"), headers=headers
+    )
+    writer.transport.abort()
+    assert head.startswith("HTTP/1.1 101 ")
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A request that is refused, and what it gets."""
+
+    path: str
+    code: int
+    message: str
+    headers: Sequence[tuple[str, str]] = UPGRADE
+    protocols: Sequence[str] = tuple(PROTOCOLS)
+
+
+PLAIN = "/exec/ns/pod/c?command=x&output=1"
+NO_STREAM = "you must specify at least 1 of stdin, stdout, stderr"
+REFUSED = [
+    Refused("/exec/ns/pod/c?command=x", 400, NO_STREAM),
+    Refused("/exec/ns/pod/c?command=x&error=1&tty=1", 400, NO_STREAM),
+    Refused("/exec/ns/pod/c?command=x&input=true", 400, NO_STREAM),
+    Refused("/exec/ns/pod/c?output=1", 400, "you must specify a command"),
+    Refused("/exec/ns/pod/c?output=1&command=%ff", 400, "the query isn't UTF-8"),
+    Refused("/exec/ns/other/c?command=x&output=1", 404, 'pod "other" does not exist'),
+    Refused("/exec/ns/pod/uid-2/c?command=x&output=1", 404, 'pod "pod" does not exist'),
+    Refused("/exec/ns/pod/d?command=x&output=1", 404, 'container not found ("d")'),
+    Refused(PLAIN, 400, "unable to upgrade: missing upgrade headers", headers=()),
+    Refused(PLAIN, 400, "X-Stream-Protocol-Version is required", protocols=()),
+    Refused(PLAIN, 403, "unable to negotiate protocol", protocols=("v9, v8",)),
+    Refused(
+        PLAIN,
+        400,
+        "this node serves SPDY/3.1 with v4.channel.k8s.io",
+        headers=(("Connection", "Upgrade"), ("Upgrade", "websocket")),
+        protocols=(),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: f"{case.code}-{case.message[:24]}")
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_refused_upgrades_are_statuses(node: Harness, method: str, case: Refused) -> None:
+    reader, writer, head = await request(
+        node.server.port,
+        node.context(),
+        case.path,
+        method=method,
+        headers=case.headers,
+        protocols=case.protocols,
+    )
+    assert head.startswith(f"HTTP/1.1 {case.code} ")
+    length = int(head.lower().split("content-length: ")[1].split("\r\n")[0])
+    status = json.loads(await reader.readexactly(length))
+    writer.transport.abort()
+    assert (status["kind"], status["status"], status["code"]) == ("Status", "Failure", case.code)
+    assert case.message in status["message"]
+    assert not node.provider.exec_requests
+    served = [line for line in head.split("\r\n") if line.startswith("X-Accepted-Stream")]
+    assert len(served) == (4 if case.code == 403 else 0)

@@ -1,0 +1,388 @@
+"""Requests to one API server: pools, time-outs, fresh credentials, 429, foreign errors."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
+from multidict import CIMultiDict
+from prometheus_client import Counter
+from yarl import URL
+
+from vkubelet import __version__
+from vkubelet.kube.access import ClusterAccess, Connection
+from vkubelet.kube.errors import (
+    StatusError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnreachableError,
+)
+from vkubelet.kube.failures import describe_network_error
+from vkubelet.kube.metrics import REQUESTS
+from vkubelet.kube.statuses import build_status_error
+
+T = TypeVar("T")
+
+MAX_THROTTLED_RETRIES = 10
+"""As client-go: a server that still says 429 after this many waits is told of to the caller."""
+
+MAX_BODY_BYTES = 512 * 1024 * 1024
+"""A page of 500 large objects is some 100 MiB; a broken server may send for ever."""
+
+MAX_FAILURE_BYTES = 1024 * 1024
+"""A Status is some hundred bytes; a proxy's error page some KiB."""
+
+KEEP_ALIVE_SECONDS = 30.0
+"""Idle connections go before a server (90 s) or load balancer (60 s) cuts them under a request."""
+
+PROBE_IDLE_SECONDS = 15
+PROBE_INTERVAL_SECONDS = 5
+PROBE_COUNT = 3
+"""TCP keepalive: a stream ends 30 s after its peer vanished without a word."""
+
+PING_SECONDS = 30.0
+"""WebSockets are pinged so that load balancers see traffic on an idle shell."""
+
+CLOSE_SECONDS = 3.0
+"""A peer that doesn't answer a Close is left after this."""
+
+NETWORK_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError, EOFError)
+"""What aiohttp raises when no usable answer comes; TimeoutError and ssl.SSLError are OSErrors."""
+
+
+class Transport:
+    """
+    Two pools of connections to one API server, for calls and for streams; an async context manager.
+
+    Neither has a limit of connections: aiohttp's default of 100 would starve watches.
+    """
+
+    def __init__(self, access: ClusterAccess, *, name: str, timeout_seconds: float) -> None:
+        self._access = access
+        self._name = name
+        self._timeout_seconds = timeout_seconds
+        self._stack = AsyncExitStack()
+        self._counters: dict[tuple[str, str], Counter] = {}
+
+    @property
+    def server(self) -> str:
+        """The API server's URL, for messages."""
+        return self._access.server
+
+    async def __aenter__(self) -> Self:
+        self._calls = await self._stack.enter_async_context(_open_session("gzip"))
+        self._streams = await self._stack.enter_async_context(
+            _open_session("identity", self._refuse_failure)
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    async def call(
+        self,
+        verb: str,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        content_type: str = "",
+        retry_throttled: bool = True,
+    ) -> bytes:
+        """
+        Send a request and read the whole answer, within the call time-out.
+
+        A 401 is tried once more if there are newer credentials, 429 as long as the time-out lets.
+        Nothing else is tried again, except that aiohttp repeats an idempotent request whose idle
+        connection turned out closed.
+
+        `verb` is for the metrics; `path` comes with its query, encoded.
+
+        Raises:
+            KubeError: For anything but a success.
+        """
+
+        async def send(connection: Connection) -> bytes:
+            arguments = _request_arguments(connection, path)
+            if content_type:
+                arguments["headers"]["Content-Type"] = content_type
+            async with self._calls.request(
+                method, data=body, allow_redirects=False, **arguments
+            ) as response:
+                if not 200 <= response.status < 300:
+                    raise await _read_failure(response)
+                answer = await _read_body(response, MAX_BODY_BYTES)
+                self._count(verb, response.status)
+                return answer
+
+        return await self._attempt(
+            verb,
+            f"{method} {_without_query(path)}",
+            send,
+            self._timeout_seconds,
+            retry_throttled=retry_throttled,
+        )
+
+    @asynccontextmanager
+    async def stream(
+        self, verb: str, path: str, *, open_within_seconds: float | None = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """
+        GET an endless body; a failure raises before entering, leaving closes the connection.
+
+        Without `open_within_seconds` only connecting is bounded: a log that is followed has no
+        headers before its first line.
+
+        Raises:
+            KubeError: Also in place of what aiohttp raises while the body is read.
+        """
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout_seconds)
+
+        async def send(connection: Connection) -> aiohttp.ClientResponse:
+            response = await self._streams.request(
+                "GET", timeout=limits, **_request_arguments(connection, path)
+            )
+            self._count(verb, response.status)
+            return response
+
+        what = f"GET {_without_query(path)}"
+        response = await self._attempt(verb, what, send, open_within_seconds)
+        try:
+            yield response
+        except aiohttp.ClientConnectionResetError:
+            # Reading never raises this: it comes from the place that the body is written to.
+            raise
+        except aiohttp.ClientError as error:
+            raise self._unreachable(what, error) from error
+        finally:
+            response.close()
+
+    @asynccontextmanager
+    async def websocket(
+        self, path: str, protocols: Sequence[str]
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """
+        Open a WebSocket; leaving sends a Close and waits a short while for the peer's.
+
+        Later errors are aiohttp's: `receive` gives CLOSED or ERROR, sending to a socket that is
+        closed raises ClientConnectionResetError.
+
+        Raises:
+            KubeError: The server's Status if it refuses.
+        """
+
+        async def send(connection: Connection) -> aiohttp.ClientWebSocketResponse:
+            accepted: aiohttp.ClientWebSocketResponse = await self._streams.ws_connect(
+                protocols=protocols,
+                timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS),
+                max_msg_size=0,
+                **_request_arguments(connection, path),
+            )
+            self._count("connect", 101)
+            return accepted
+
+        what = f"WebSocket {_without_query(path)}"
+        opened = await self._attempt("connect", what, send, self._timeout_seconds)
+        stack = AsyncExitStack()
+        pings = await stack.enter_async_context(asyncio.TaskGroup())
+        pinging = pings.create_task(_ping(opened), name=f"{self._name} WebSocket pings")
+        try:
+            if opened.protocol is None:
+                raise self.protocol_error(what, f"speaks none of {', '.join(protocols)}")
+            yield opened
+        finally:
+            pinging.cancel()
+            with suppress(TimeoutError, *NETWORK_ERRORS):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await opened.close()
+            # Not by `async with`: the group would wrap what the body raised.
+            await stack.aclose()
+
+    async def _attempt(
+        self,
+        verb: str,
+        what: str,
+        send: Callable[[Connection], Awaitable[T]],
+        within_seconds: float | None,
+        *,
+        retry_throttled: bool = True,
+    ) -> T:
+        # Not under the deadline: an exec plugin may take longer than a call.
+        connection = await self._access.connection()
+        now = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout_at(now + within_seconds if within_seconds else None):
+                return await self._send_until_accepted(
+                    verb,
+                    what,
+                    send,
+                    connection,
+                    wait_until=now + self._timeout_seconds if retry_throttled else now,
+                )
+        except TimeoutError as error:
+            # Those of the network are translated further in, so this is the deadline.
+            self._count(verb, "error")
+            raise UnreachableError(
+                f"{self._server_text}: {what}: no answer within {within_seconds:g} s"
+            ) from error
+
+    async def _send_until_accepted(
+        self,
+        verb: str,
+        what: str,
+        send: Callable[[Connection], Awaitable[T]],
+        connection: Connection,
+        *,
+        wait_until: float,
+    ) -> T:
+        renewed = False
+        waits = 0
+        while True:
+            try:
+                return await send(connection)
+            except NETWORK_ERRORS as error:
+                self._count(verb, "error")
+                raise self._unreachable(what, error) from error
+            except UnauthorizedError as error:
+                self._count(verb, error.code)
+                newer = connection if renewed else await self._access.renew(connection)
+                if newer is connection:
+                    raise
+                connection, renewed = newer, True
+            except TooManyRequestsError as error:
+                self._count(verb, error.code)
+                waits += 1
+                again_at = asyncio.get_running_loop().time() + error.retry_after_seconds
+                if waits > MAX_THROTTLED_RETRIES or again_at >= wait_until:
+                    raise
+                await asyncio.sleep(error.retry_after_seconds)
+            except StatusError as error:
+                self._count(verb, error.code)
+                raise
+
+    async def _refuse_failure(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """
+        Turn a failure into an error before aiohttp looks at the answer.
+
+        For a WebSocket it would throw the server's Status away, and it would follow a redirect to
+        another host.
+        """
+        response = await handler(request)
+        if response.status == 101 or 200 <= response.status < 300:
+            return response
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                raise await _read_failure(response)
+        finally:
+            response.close()
+
+    def _count(self, verb: str, code: int | str) -> None:
+        key = (verb, str(code))
+        counter = self._counters.get(key)
+        if counter is None:
+            counter = self._counters[key] = REQUESTS.labels(self._name, *key)
+        counter.inc()
+
+    @property
+    def _server_text(self) -> str:
+        return f"{self._name} API server {self._access.server}"
+
+    def _unreachable(self, what: str, error: BaseException) -> UnreachableError:
+        return UnreachableError(f"{self._server_text}: {what}: {describe_network_error(error)}")
+
+    def protocol_error(self, what: str, why: str) -> UnreachableError:
+        """Build the error for an answer that isn't what an API server sends."""
+        return UnreachableError(f"{self._server_text}: {what}: {why}")
+
+
+def _open_session(
+    encoding: str, *middlewares: aiohttp.ClientMiddlewareType
+) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS, socket_factory=_open_socket
+        ),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={
+            "User-Agent": f"vkubelet/{__version__}",
+            "Accept": "application/json, */*",
+            "Accept-Encoding": encoding,
+        },
+        timeout=aiohttp.ClientTimeout(total=None),
+        trust_env=False,
+        middlewares=middlewares,
+    )
+
+
+def _open_socket(address: tuple[Any, ...]) -> socket.socket:
+    family, kind, protocol, *_ = address
+    opened = socket.socket(family, kind, protocol)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", PROBE_IDLE_SECONDS),
+        ("TCP_KEEPINTVL", PROBE_INTERVAL_SECONDS),
+        ("TCP_KEEPCNT", PROBE_COUNT),
+    ):
+        if hasattr(socket, option):
+            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return opened
+
+
+def _request_arguments(connection: Connection, path: str) -> dict[str, Any]:
+    return {
+        "url": URL(connection.server + path, encoded=True),
+        "headers": CIMultiDict(connection.headers),
+        "ssl": connection.ssl,
+        "server_hostname": connection.server_hostname,
+        "proxy": connection.proxy,
+    }
+
+
+def _without_query(path: str) -> str:
+    """The path for messages; a query may hold what a user types into exec."""
+    return path.partition("?")[0]
+
+
+async def _read_failure(response: aiohttp.ClientResponse) -> StatusError:
+    if 300 <= response.status < 400:
+        # Following it would hand credentials or trust to whatever place it names.
+        message = "the server redirects, which an API server doesn't"
+        return StatusError(response.status, message=message)
+    body = await _read_body(response, MAX_FAILURE_BYTES)
+    return build_status_error(response.status, body, response.headers.get("Retry-After", ""))
+
+
+async def _read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
+    chunks = []
+    size = 0
+    async for chunk in response.content.iter_any():
+        size += len(chunk)
+        if size > limit:
+            response.close()
+            raise aiohttp.ClientPayloadError(f"the answer is larger than {limit} bytes")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+async def _ping(websocket: aiohttp.ClientWebSocketResponse) -> None:
+    """
+    Send pings until cancelled or the connection is gone.
+
+    aiohttp's own heartbeat would end the session when no pong comes within seconds, and none does
+    while the far side's stdin is full. A peer that is gone shows by TCP.
+    """
+    with suppress(*NETWORK_ERRORS):
+        while not websocket.closed:
+            await asyncio.sleep(PING_SECONDS)
+            await websocket.ping()

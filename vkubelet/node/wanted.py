@@ -1,0 +1,89 @@
+"""What a Node is to be: what the provider wants, our labels, the rule for what is out of reach."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vkubelet.config import KubeletPolicy, UnreachableAction
+from vkubelet.interface import NodeCondition, Taint, VirtualNode
+from vkubelet.node.reachability import Reach
+
+LIFECYCLE_PREFIX = "node.kubernetes.io/"
+"""Taints of the node lifecycle controller; never ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedNode:
+    """
+    What a Node is to be, everything taken together.
+
+    Attributes:
+        virtual: What the provider wants of it; None while that isn't known.
+        labels: All labels that are ours.
+        annotations: All annotations that are ours, but the record of taints.
+        taints: All taints that are ours.
+        conditions: All conditions that are ours; those not named stay.
+        port: Port of the kubelet API.
+        reach: Whether what is behind can be reached.
+    """
+
+    virtual: VirtualNode | None
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    conditions: tuple[NodeCondition, ...]
+    port: int
+    reach: Reach
+
+    @property
+    def features(self) -> list[str]:
+        """status.declaredFeatures."""
+        return [] if self.virtual is None else sorted(self.virtual.declared_features)
+
+
+def compose(
+    virtual: VirtualNode | None, policy: KubeletPolicy, reach: Reach, *, port: int
+) -> WantedNode:
+    """Put together what the provider wants and the rule for what can't be reached."""
+    taints = () if virtual is None else virtual.taints
+    taints = tuple(taint for taint in taints if not taint.key.startswith(LIFECYCLE_PREFIX))
+    if reach is Reach.LOST and policy.unreachable.action is UnreachableAction.KEEP:
+        taints += (Taint(key=policy.unreachable.taint_key, effect="NoSchedule"),)
+    return WantedNode(
+        virtual=virtual,
+        labels={**(virtual.labels if virtual is not None else {}), **policy.owner_labels},
+        annotations={} if virtual is None else virtual.annotations,
+        taints=taints,
+        conditions=_compose_conditions(virtual, policy, reach),
+        port=port,
+        reach=reach,
+    )
+
+
+def _compose_conditions(
+    virtual: VirtualNode | None, policy: KubeletPolicy, reach: Reach
+) -> tuple[NodeCondition, ...]:
+    """
+    Conditions under the rule of reach.
+
+    While it isn't known whether what is behind can be reached, no condition is touched: a restart
+    flips none.
+    """
+    rule = policy.unreachable
+    own = {} if virtual is None else {c.type: c for c in virtual.conditions}
+    if reach is Reach.UNKNOWN:
+        return ()
+    if reach is Reach.LOST:
+        message = f"what is behind this node has been out of reach for {rule.after_seconds:g} s"
+        if rule.action is UnreachableAction.KEEP:
+            own.pop("Ready", None)
+            lost = NodeCondition(
+                type=rule.condition_type, status="False", reason=rule.reason, message=message
+            )
+        else:
+            lost = NodeCondition(type="Ready", status="False", reason=rule.reason, message=message)
+        own[lost.type] = lost
+    elif rule.action is UnreachableAction.KEEP:
+        own[rule.condition_type] = NodeCondition(
+            type=rule.condition_type, status="True", reason="RemoteReachable"
+        )
+    return tuple(own.values())

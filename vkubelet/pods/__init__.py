@@ -1,0 +1,1 @@
+"""Pods of our nodes: what is decided, what is written at home."""

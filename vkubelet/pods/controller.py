@@ -1,0 +1,215 @@
+"""Pods of our nodes: both sides feed one queue, from which each pod is brought a step further."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import NoReturn, assert_never
+
+from vkubelet.config import KubeletPolicy
+from vkubelet.interface import (
+    Gone,
+    PodRef,
+    PodStatus,
+    Provider,
+    Reachable,
+    StatusEvent,
+    Synced,
+    Unreachable,
+)
+from vkubelet.kube.client import KubeClient
+from vkubelet.kube.events import EventRecorder
+from vkubelet.kube.objects import KubeObject, NamespacedName
+from vkubelet.kube.workqueue import WorkQueue
+from vkubelet.pods import status
+from vkubelet.pods.decide import MIRROR_ANNOTATION, HomeFacts, PodKind, Step, decide
+from vkubelet.pods.executor import Case, Executor
+from vkubelet.pods.home import HomePod, HomePods
+from vkubelet.pods.memory import Behind, PodMemory, remember_status
+from vkubelet.pods.namespaces import ReflectedNamespaces
+from vkubelet.supervision import run_component
+from vkubelet.times import utc_now
+
+logger = logging.getLogger(__name__)
+
+
+class PodController:
+    """
+    Keeps what is behind in step with the home pods, and their statuses in step with what is behind.
+
+    Nothing is decided before both sides are synced, nor while what is behind can't be reached.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        client: KubeClient,
+        home: HomePods,
+        events: EventRecorder,
+        policy: KubeletPolicy,
+        *,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._home = home
+        self._policy = policy
+        self._namespaces = ReflectedNamespaces(client, policy.namespaces)
+        self._executor = Executor(provider, client, events, policy, now)
+        self._queue: WorkQueue[NamespacedName] = WorkQueue("pods")
+        self._behind: dict[NamespacedName, Behind] = {}
+        self._memories: dict[NamespacedName, PodMemory] = {}
+        self._home_synced = False
+        self._provider_synced = False
+        self._reachable = True
+        self._synced = asyncio.Event()
+        home.add_handler(self._add)
+        self._namespaces.add_handler(self._add_namespace)
+
+    @property
+    def synced(self) -> bool:
+        """Whether both sides have been complete once."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Wait until both sides have been complete once."""
+        await self._synced.wait()
+
+    def handle_status(self, event: StatusEvent) -> None:
+        """Take in what the provider tells."""
+        match event:
+            case PodStatus():
+                self._behind[event.ref.key] = remember_status(event)
+                self._add(event.ref.key)
+            case Gone(ref):
+                self._handle_gone(ref)
+            case Synced():
+                self._provider_synced = True
+                self._check_synced()
+            case Unreachable(message):
+                if self._reachable:
+                    logger.warning(
+                        "pods: nothing is decided, what is behind is out of reach: %s", message
+                    )
+                self._reachable = False
+            case Reachable():
+                if not self._reachable:
+                    self._reachable = True
+                    self._add_all()
+            case _:
+                assert_never(event)
+
+    async def run(self) -> NoReturn:
+        """Work on pods until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(
+                run_component("namespaces", self._namespaces.run), name="reflected-namespaces"
+            )
+            await self._home.wait_synced()
+            await self._namespaces.wait_synced()
+            self._home_synced = True
+            self._check_synced()
+            await self._queue.run(self._reconcile, workers=self._policy.pod_workers)
+        raise AssertionError("the queue runs until it's cancelled")
+
+    @property
+    def _decidable(self) -> bool:
+        return self._home_synced and self._provider_synced and self._reachable
+
+    def _check_synced(self) -> None:
+        if self._home_synced and self._provider_synced:
+            self._synced.set()
+            self._add_all()
+
+    def _add(self, key: NamespacedName) -> None:
+        if self._decidable:  # else all keys are added when it is
+            self._queue.add(key)
+
+    def _add_all(self) -> None:
+        """Have every pod looked at, deletions first."""
+        if not self._decidable:
+            return
+        pods = {pod.metadata.key: pod for pod in self._home}
+        orphans = [key for key in self._behind if key not in pods]
+        deleting = [key for key, pod in pods.items() if pod.metadata.deletion_timestamp]
+        for key in (*deleting, *orphans, *pods):
+            self._queue.add(key)
+
+    def _add_namespace(self, namespace: str) -> None:
+        for pod in self._home:
+            if pod.metadata.namespace == namespace:
+                self._add(pod.metadata.key)
+
+    def _handle_gone(self, ref: PodRef) -> None:
+        known = self._behind.get(ref.key)
+        if known is not None and known.ref.uid == ref.uid:
+            del self._behind[ref.key]
+        memory = self._memories.get(ref.key)
+        if memory is not None:
+            memory.note_gone(ref.uid, asyncio.get_running_loop().time())
+        self._add(ref.key)
+
+    async def _reconcile(self, key: NamespacedName) -> float | None:
+        """Look at both sides of a pod and take one step."""
+        if not self._decidable:
+            return None
+        pod, behind = self._home.get(key), self._behind.get(key)
+        memory = self._recall(key, pod, behind)
+        pod = _newest(pod, memory)
+        case = Case(pod, pod.decode() if pod is not None else {}, behind, memory)
+        facts = None if pod is None else self._facts(pod, case.home, memory)
+        action = decide(
+            facts,
+            None if behind is None else behind.facts,
+            memory.past(asyncio.get_running_loop().time()),
+            daemonset_pods=self._policy.daemonset_pods,
+        )
+        if action is Step.FORGET:
+            self._memories.pop(key, None)
+            return None
+        return await self._executor.execute(action, case)
+
+    def _recall(self, key: NamespacedName, pod: HomePod | None, behind: Behind | None) -> PodMemory:
+        """The memory of that pod; another pod of the name keeps only the deletion under way."""
+        memory = self._memories.get(key)
+        uid = pod.metadata.uid if pod is not None else behind.ref.uid if behind is not None else ""
+        if memory is None or (uid and memory.uid != uid):
+            fresh = PodMemory(uid)
+            if memory is not None:
+                fresh.asked_uid, fresh.asked_at = memory.asked_uid, memory.asked_at
+                fresh.asked_grace_seconds = memory.asked_grace_seconds
+            memory = self._memories[key] = fresh
+        return memory
+
+    def _facts(self, pod: HomePod, home: KubeObject, memory: PodMemory) -> HomeFacts:
+        metadata = pod.metadata
+        deleting = metadata.deletion_timestamp is not None
+        ended = deleting and metadata.deletion_grace_period_seconds == 0
+        return HomeFacts(
+            ref=PodRef(metadata.namespace, metadata.name, metadata.uid),
+            kind=_kind_of(pod),
+            digest=pod.digest,
+            reflected=self._namespaces.reflects(metadata.namespace),
+            deleting=deleting,
+            grace_seconds=metadata.deletion_grace_period_seconds,
+            finalised=memory.finalised or ended,
+            terminal=status.is_terminal(home),
+            started=status.has_started(home),
+            restarts=home["spec"].get("restartPolicy", "Always") == "Always",
+        )
+
+
+def _newest(pod: HomePod | None, memory: PodMemory) -> HomePod | None:
+    """The pod as our last write left it, while the Store still has the one from before."""
+    overlay = memory.overlay
+    if pod is not None and overlay is not None and overlay.base == pod.metadata.resource_version:
+        return overlay.pod
+    memory.overlay = None
+    return pod
+
+
+def _kind_of(pod: HomePod) -> PodKind:
+    if MIRROR_ANNOTATION in pod.metadata.annotations:
+        return PodKind.MIRROR
+    owner = pod.metadata.controller
+    if owner is not None and owner.kind == "DaemonSet":
+        return PodKind.DAEMON_SET
+    return PodKind.ORDINARY

@@ -1,0 +1,52 @@
+"""What all endpoints of a node's port share."""
+
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from vkubelet.interface import Provider
+from vkubelet.server.authentication import Authenticator
+from vkubelet.server.authorization import Authorizer
+from vkubelet.server.interruption import OpenStreams
+from vkubelet.server.lookup import PodLookup
+from vkubelet.server.policy import ServerPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletServices:
+    """
+    What the ports of all virtual nodes use in common.
+
+    Attributes:
+        provider: Only its `logs` and `exec` are called.
+        pods: The home pods on our nodes.
+        authenticator: Finds out who calls.
+        authorizer: Decides what callers may do.
+        policy: Limits and time-outs.
+    """
+
+    provider: Provider
+    pods: PodLookup
+    authenticator: Authenticator
+    authorizer: Authorizer
+    policy: ServerPolicy = field(default_factory=ServerPolicy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeContext:
+    """
+    One node's port, as its endpoints see it.
+
+    Attributes:
+        node_name: The virtual node.
+        services: What all nodes share.
+        streams: Long requests that are open on this port.
+    """
+
+    node_name: str
+    services: KubeletServices
+    streams: OpenStreams = field(default_factory=OpenStreams)
+
+
+NODE_CONTEXT = web.AppKey("node_context", NodeContext)
+"""Where an application keeps its node."""

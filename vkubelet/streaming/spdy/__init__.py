@@ -1,0 +1,1 @@
+"""SPDY/3.1 as Kubernetes uses it: frames, header compression, connection."""
