@@ -54,7 +54,7 @@ def home_rights(
         *_rights("list watch delete", PODS),
         *_rights("patch", PODS, "status"),
         *_rights("create patch", EVENTS),
-        *_rights("get create update", LEASES, namespace="kube-node-lease"),
+        *_rights("create patch", LEASES, namespace="kube-node-lease"),
         *_rights("get create update", LEASES, namespace=system_namespace),
         *_rights(
             "list watch",
