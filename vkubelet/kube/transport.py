@@ -173,6 +173,9 @@ class Transport:
         """
         Open a WebSocket; leaving sends a Close and waits a short while for the peer's.
 
+        Left by an error or a cancellation it's cut instead: after a Close, kube-apiserver lets a
+        remote command run on that has neither input nor output (tried with 1.37.2).
+
         Later errors are aiohttp's: `receive` gives CLOSED or ERROR, sending to a socket that is
         closed raises ClientConnectionResetError.
 
@@ -199,11 +202,15 @@ class Transport:
             if opened.protocol is None:
                 raise self.protocol_error(what, f"speaks none of {', '.join(protocols)}")
             yield opened
-        finally:
-            pinging.cancel()
+        except BaseException:
+            opened._response.close()  # noqa: SLF001 - there is no public way to cut it
+            raise
+        else:
             with suppress(TimeoutError, *NETWORK_ERRORS):
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await opened.close()
+        finally:
+            pinging.cancel()
             # Not by `async with`: the group would wrap what the body raised.
             await stack.aclose()
 
