@@ -1,3 +1,3 @@
-"""A generic kubelet emulator: registers Nodes, drives pods, serves the kubelet API; any provider."""
+"""A generic kubelet: registers Nodes, drives pods, serves the kubelet API; for any provider."""
 
 __version__ = "0.1.0"

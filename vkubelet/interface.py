@@ -1,15 +1,16 @@
 """
 The seam between the generic kubelet and what runs the pods.
 
-A provider implements `Provider`; `vkubelet.kubelet` composes a kubelet around it. Pods cross the seam as raw
-JSON, everything else as the values below.
+A provider implements `Provider`; `vkubelet.kubelet` composes a kubelet around it. Pods cross the
+seam as raw JSON, everything else as the values below.
 
-Who owns what: `vkubelet.pods` owns the home store, decides, and writes at home; the provider owns what is
-behind. A provider never writes home Pods or Nodes.
+Who owns what: `vkubelet.pods` owns the home store, decides, and writes at home; the provider owns
+what is behind. A provider never writes home Pods or Nodes.
 """
 
 import enum
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -92,8 +93,8 @@ class PodStatus:
     Attributes:
         ref: The home pod.
         node: The virtual node it was applied for.
-        status: `status` of the pod, translated to home's view. Conditions are what the provider knows;
-            the pod controller merges them.
+        status: `status` of the pod, translated to home's view. Conditions are what the provider
+            knows; the pod controller merges them.
         deletion_timestamp: Set when what is behind is being deleted.
     """
 
@@ -179,7 +180,7 @@ class ExitStatus:
     How a command ended.
 
     Attributes:
-        code: 0 to 255; a signal n is 128 + n. None: the command couldn't be run or its end is unknown.
+        code: 0 to 255; a signal n is 128 + n. None: it couldn't be run or its end is unknown.
         message: Why, when code is None.
     """
 
@@ -195,7 +196,7 @@ class CommandStreams(Protocol):
     stderr: bool
 
     async def read_stdin(self) -> bytes:
-        """Return the next bytes of stdin, b"" at its end (half-close); again and again after that."""
+        """Return the next bytes of stdin, b"" at its end (half-close) and from then on."""
 
     async def write_stdout(self, data: bytes) -> None:
         """Write to the caller's stdout; waits while the caller is slow."""
@@ -207,12 +208,71 @@ class CommandStreams(Protocol):
         """Wait for the next terminal size; never returns when there is no terminal."""
 
 
+class ByteStream(Protocol):
+    """A connection to a port of a pod; either direction ends on its own."""
+
+    async def read(self) -> bytes:
+        """Return the next bytes, b"" once the pod has ended its direction."""
+
+    async def write(self, data: bytes) -> None:
+        """
+        Send bytes; waits while the pod is slow.
+
+        Raises:
+            ConnectionError: If the pod doesn't take any more.
+        """
+
+    async def write_eof(self) -> None:
+        """End our direction; the pod's goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSample:
+    """
+    What something has used, when that was looked at.
+
+    Attributes:
+        time: When the sample was taken; not when it was asked for.
+        cpu_seconds: Cumulative cpu time in core-seconds; only a restart makes it smaller.
+        memory_bytes: Working set.
+        started: Since when it counts.
+    """
+
+    time: datetime
+    cpu_seconds: float
+    memory_bytes: int
+    started: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodUsage:
+    """Use of a pod and of its containers by name."""
+
+    ref: PodRef
+    pod: UsageSample
+    containers: Mapping[str, UsageSample] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeUsage:
+    """
+    Use of a virtual node, and of the pods on it as far as it's known.
+
+    Attributes:
+        node: None if it isn't known.
+        pods: Only pods of that node.
+    """
+
+    node: UsageSample | None = None
+    pods: tuple[PodUsage, ...] = ()
+
+
 class Provider(Protocol):
     """What runs the pods of some virtual nodes."""
 
     def watch_nodes(self) -> AsyncIterator[Sequence[VirtualNode]]:
         """
-        Yield the full desired set of virtual nodes, the first when it's synced, then at each change.
+        Yield the full desired set of virtual nodes: the first when synced, then at each change.
 
         No Node is created before the first. Ends only by cancellation.
         """
@@ -233,8 +293,8 @@ class Provider(Protocol):
         """
         Delete what is behind the home pod; idempotent; called again to shorten the grace.
 
-        A pod behind that belongs to another UID is left alone. Returns when the deletion has been asked for;
-        its end arrives as `Gone`. `None` leaves the grace to the pod's own spec.
+        A pod behind that belongs to another UID is left alone. Returns when the deletion has been
+        asked for; its end arrives as `Gone`. `None` leaves the grace to the pod's own spec.
 
         Raises:
             RetryError: Passing trouble.
@@ -244,15 +304,16 @@ class Provider(Protocol):
         """
         Yield a snapshot (PodStatus each), Synced, then changes; from the provider's own cache.
 
-        After a reconnect differences are yielded as changes. Unreachable and Reachable may come at any time,
-        also before Synced. Ends only by cancellation.
+        After a reconnect differences are yielded as changes. Unreachable and Reachable may come at
+        any time, also before Synced. Ends only by cancellation.
         """
 
     def logs(self, ref: PodRef, container: str, options: LogOptions) -> AsyncIterator[bytes]:
         """
         Yield the container's log in chunks.
 
-        With `follow` an empty chunk may come first: send the headers. Closing the iterator ends the far side.
+        With `follow` an empty chunk comes first: send the headers. Closing the iterator ends the
+        far side.
 
         Raises:
             RequestError: Before the first chunk, with the kubelet's sentence.
@@ -274,6 +335,33 @@ class Provider(Protocol):
 
         Raises:
             RequestError: If it couldn't be started.
+        """
+
+    async def attach(
+        self, ref: PodRef, container: str, streams: CommandStreams, *, tty: bool
+    ) -> ExitStatus:
+        """
+        Attach to a container's main process until it ends; code 0 then, whatever its own is.
+
+        Cancelling detaches and leaves the container alone.
+
+        Raises:
+            RequestError: If it couldn't be attached to.
+        """
+
+    def port_forward(self, ref: PodRef, port: int) -> AbstractAsyncContextManager[ByteStream]:
+        """
+        Connect to a TCP port of the pod; leaving the context closes the connection.
+
+        Raises:
+            RequestError: When entered, if nobody listens or the pod can't be reached.
+        """
+
+    async def stats(self, node: str) -> NodeUsage:
+        """
+        Tell what a virtual node and its pods have used; from a cache, quick.
+
+        What isn't known is left out; that nothing is known is no error.
         """
 
 

@@ -49,10 +49,10 @@ async def wait_for_signal() -> NoReturn:
 @asynccontextmanager
 async def interruptible() -> AsyncIterator[asyncio.TaskGroup]:
     """
-    Yield a task group whose body and tasks a signal ends, by ShutdownRequested in an ExceptionGroup.
+    Yield a task group that a signal ends, by ShutdownRequested in an ExceptionGroup.
 
-    Used innermost, so that what was started around it stops after it, in reverse order. The body's end cancels
-    nothing but the wait for the signal.
+    Used innermost, so that what was started around it stops after it, in reverse order. The body's
+    end cancels nothing but the wait for the signal.
     """
     async with asyncio.TaskGroup() as group:
         signals = group.create_task(wait_for_signal(), name="signals")

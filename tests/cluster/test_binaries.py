@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 import venv
@@ -144,6 +145,18 @@ def test_failed_build_says_why_and_leaves_nothing(
     assert (code, out) == (1, "")
     assert f"binaries: {line}" in err
     assert err.endswith(f"one\n{failure}\n")  # the tail of Go's own output
+    assert [path.suffix for path in machine.cache.glob("kubernetes/*")] == [".lock"]
+
+
+def test_interrupted_build_leaves_nothing(machine: Machine) -> None:
+    machine.environment["SECONDS_TO_BUILD"] = "3"
+    with machine.start() as process:
+        assert process.stderr is not None
+        while "programs linked" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate() == ("", "binaries: interrupted\n")
+    assert process.returncode == 130
     assert [path.suffix for path in machine.cache.glob("kubernetes/*")] == [".lock"]
 
 

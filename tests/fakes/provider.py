@@ -2,16 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from vkubelet.errors import RequestError
 from vkubelet.interface import (
+    ByteStream,
     CommandStreams,
     ExitStatus,
     Gone,
     LogOptions,
     NodeCondition,
+    NodeUsage,
     PodRef,
     PodStatus,
     Reachable,
@@ -182,3 +185,32 @@ class FakeProvider:
     ) -> ExitStatus:
         await streams.write_stdout(" ".join(command).encode())
         return ExitStatus(0)
+
+    async def attach(
+        self, ref: PodRef, container: str, streams: CommandStreams, *, tty: bool
+    ) -> ExitStatus:
+        await streams.write_stdout(self.logs_text)
+        return ExitStatus(0)
+
+    @asynccontextmanager
+    async def port_forward(self, ref: PodRef, port: int) -> AsyncIterator[ByteStream]:
+        yield EchoStream()
+
+    async def stats(self, node: str) -> NodeUsage:
+        return NodeUsage()
+
+
+class EchoStream:
+    """A connection whose far side sends back what it gets."""
+
+    def __init__(self) -> None:
+        self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def read(self) -> bytes:
+        return await self._chunks.get()
+
+    async def write(self, data: bytes) -> None:
+        self._chunks.put_nowait(data)
+
+    async def write_eof(self) -> None:
+        self._chunks.put_nowait(b"")

@@ -132,15 +132,14 @@ def occupy(port: int) -> Iterator[None]:
 
 
 async def test_nodes_are_published_with_port_and_lease(tmp_path: Path) -> None:
-    async with FakeApiServer() as fake:
-        async with open_world(fake, tmp_path, provide("n", "m")) as world:
-            assert world.kubelet.ready
-            assert world.port("n") != world.port("m")
-            for name in ("n", "m"):
-                assert await ask(world.port(name)) == (401, "Unauthorized")
-                lease = fake.get(LEASES, "kube-node-lease", name)
-                node = fake.get(NODES, "", name)
-                assert lease["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
+    async with FakeApiServer() as fake, open_world(fake, tmp_path, provide("n", "m")) as world:
+        assert world.kubelet.ready
+        assert world.port("n") != world.port("m")
+        for name in ("n", "m"):
+            assert await ask(world.port(name)) == (401, "Unauthorized")
+            lease = fake.get(LEASES, "kube-node-lease", name)
+            node = fake.get(NODES, "", name)
+            assert lease["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
 
 
 async def test_pods_run_and_their_logs_are_served(tmp_path: Path) -> None:
@@ -171,6 +170,7 @@ async def test_stop_leaves_everything_as_it_is_and_closes_the_ports(tmp_path: Pa
         async with open_world(fake, tmp_path, provide("n")) as world:
             port = world.port()
             assert listens(port)
+            await asyncio.sleep(1)
             node, pod = fake.get(NODES, "", "n"), fake.get(PODS, "a", "p")
             stopped_at = loop.time()
         assert loop.time() - stopped_at < 10
@@ -237,7 +237,7 @@ async def test_range_that_is_too_small_is_named_and_other_nodes_go_on(
 ) -> None:
     async with FakeApiServer() as fake:
         with free_range(1) as ports:
-            policy = {"ports": ports, "port_setting": "--kubelet-ports"}
+            policy: dict[str, Any] = {"ports": ports, "port_setting": "--kubelet-ports"}
             async with open_world(fake, tmp_path, provide("n", "m"), **policy) as world:
                 assert [node["metadata"]["name"] for node in fake.objects(NODES)] in (["m"], ["n"])
                 assert world.kubelet.ready
@@ -254,7 +254,10 @@ async def test_address_that_is_not_ours_is_told_at_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with FakeApiServer() as fake:
-        policy = {"bind_address": "203.0.113.9", "ports": PortRange(first=20000, last=29999)}
+        policy: dict[str, Any] = {
+            "bind_address": "203.0.113.9",
+            "ports": PortRange(first=20000, last=29999),
+        }
         async with open_world(fake, tmp_path, provide("n"), **policy):
             assert fake.objects(NODES) == []
             assert "203.0.113.9" in caplog.text
@@ -273,37 +276,36 @@ async def test_name_of_a_real_node(tmp_path: Path) -> None:
 
 
 async def test_node_that_goes_and_comes_back(tmp_path: Path) -> None:
-    async with FakeApiServer() as fake:
-        async with open_world(fake, tmp_path, provide("n", "m")) as world:
-            port = world.port("m")
-            fake.put(build_pod("late", "m"))
-            world.provider.set_nodes(build_virtual_node("n"))
-            await asyncio.sleep(20)
-            assert not listens(port)
-            assert fake.find(NODES, "", "m") is not None
-            fake.requests.clear()
-            await asyncio.sleep(60)
-            renewed = {call.resource.name for call in fake.calls("patch leases")}
-            assert renewed == {"n"}
-            assert fake.get(PODS, "a", "late")["status"]["phase"] == "Running"
-            both = build_virtual_node("n"), build_virtual_node("m")
-            world.provider.set_nodes(*both)
-            await asyncio.sleep(20)
-            assert world.port("m") == port
-            assert listens(port)
+    async with FakeApiServer() as fake, open_world(fake, tmp_path, provide("n", "m")) as world:
+        port = world.port("m")
+        fake.put(build_pod("late", "m"))
+        world.provider.set_nodes(build_virtual_node("n"))
+        await asyncio.sleep(20)
+        assert not listens(port)
+        assert fake.find(NODES, "", "m") is not None
+        fake.requests.clear()
+        await asyncio.sleep(60)
+        renewed = {call.resource.name for call in fake.calls("patch leases")}
+        assert renewed == {"n"}
+        assert fake.get(PODS, "a", "late")["status"]["phase"] == "Running"
+        both = build_virtual_node("n"), build_virtual_node("m")
+        world.provider.set_nodes(*both)
+        await asyncio.sleep(20)
+        assert world.port("m") == port
+        assert listens(port)
+        await asyncio.sleep(1)
 
 
 async def test_deleted_node_is_registered_again_on_its_port(tmp_path: Path) -> None:
-    async with FakeApiServer() as fake:
-        async with open_world(fake, tmp_path, provide("n")) as world:
-            port, pod = world.port(), build_pod()
-            fake.remove(NODES, "", "n")
-            fake.put(pod)
-            await asyncio.sleep(12)
-            assert world.port() == port
-            lease = fake.get(LEASES, "kube-node-lease", "n")
-            node = fake.get(NODES, "", "n")
-            assert lease["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
+    async with FakeApiServer() as fake, open_world(fake, tmp_path, provide("n")) as world:
+        port, pod = world.port(), build_pod()
+        fake.remove(NODES, "", "n")
+        fake.put(pod)
+        await asyncio.sleep(12)
+        assert world.port() == port
+        lease = fake.get(LEASES, "kube-node-lease", "n")
+        node = fake.get(NODES, "", "n")
+        assert lease["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
 
 
 class FailingCertificates:

@@ -17,6 +17,7 @@ from vkubelet.kube.files import SERVICE_ACCOUNT_FOLDER, FileReader, unchanged
 from vkubelet.kube.kubeconfig import (
     ClusterSettings,
     FileRules,
+    PluginSettings,
     check_header,
     check_server,
     read_kubeconfig,
@@ -84,6 +85,7 @@ class ClusterAccess:
         self._plugin = _build_plugin(self._settings)
         self._plugin_credentials: PluginCredentials | None = None
         self._plugin_pause_until = 0.0
+        self._plugin_complaint = "no credentials"
         self._connection: Connection | None = None
         self._check_at = 0.0
         self._complaint = ""
@@ -145,10 +147,12 @@ class ClusterAccess:
             return
         logger.info("%s: read again, as it has changed", settings.source)
         self._connection = None
-        self._ssl = context
-        self._plugin = _build_plugin(settings)
-        self._plugin_credentials = None
-        self._plugin_pause_until = 0.0
+        # A new context means new connections, which a new token alone isn't worth.
+        if _identity(before) != _identity(settings):
+            self._ssl = context
+            self._plugin = _build_plugin(settings)
+            self._plugin_credentials = None
+            self._plugin_pause_until = 0.0
 
     def _load(self) -> tuple[ClusterSettings, ssl.SSLContext | None]:
         """Read the settings, build their TLS context; runs in a thread, so it changes nothing."""
@@ -162,7 +166,7 @@ class ClusterAccess:
         now = asyncio.get_running_loop().time()
         if now < self._plugin_pause_until:
             if held is None or _expires(held, 0.0):
-                raise AccessError(self._complaint)
+                raise AccessError(self._plugin_complaint)
             return
         self._plugin_pause_until = now + PLUGIN_PAUSE_SECONDS
         try:
@@ -175,10 +179,10 @@ class ClusterAccess:
                     ),
                 )
         except AccessError as error:
-            self._complaint = f"{self._settings.source}: {error}"
+            self._plugin_complaint = f"{self._settings.source}: {error}"
             if held is None or _expires(held, 0.0):
-                raise AccessError(self._complaint) from error
-            logger.warning("%s; the credentials it gave before stay in use", self._complaint)
+                raise AccessError(self._plugin_complaint) from error
+            logger.warning("%s; the credentials held stay in use", self._plugin_complaint)
             return
         if credentials != held:
             self._plugin_credentials = credentials
@@ -273,6 +277,10 @@ def _read_service_account(server: str, folder: Path) -> ClusterSettings:
         )
     except AccessError as error:
         raise AccessError(f"{source}: {error}") from error
+
+
+def _identity(settings: ClusterSettings) -> tuple[str, TlsSettings, PluginSettings | None]:
+    return settings.server, settings.tls, settings.plugin
 
 
 def _build_plugin(settings: ClusterSettings) -> CredentialPlugin | None:

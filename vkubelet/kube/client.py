@@ -21,6 +21,7 @@ from vkubelet.kube.objects import (
     encode_object,
 )
 from vkubelet.kube.transport import Transport
+from vkubelet.kube.upgrade import UpgradedConnection
 from vkubelet.kube.watching import StreamError, WatchEvent, parse_event, split_lines
 
 T = TypeVar("T")
@@ -321,6 +322,14 @@ class KubeClient:
     ) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
         """Open a WebSocket to a subresource (exec …); a refusal raises the server's Status."""
         return self._transport.websocket(_with_pairs(path, query), protocols)
+
+    def connect_spdy(
+        self, path: str, query: Sequence[tuple[str, str]], *, protocols: Sequence[str]
+    ) -> AbstractAsyncContextManager[UpgradedConnection]:
+        """Open a SPDY/3.1 connection to a subresource; a refusal raises the server's Status."""
+        return self._transport.upgrade(
+            _with_pairs(path, query), upgrade="SPDY/3.1", protocols=protocols
+        )
 
     async def _write(
         self, verb: str, method: str, path: str, body: object, content_type: str

@@ -3,6 +3,7 @@ Errors of a Kubernetes API call.
 
     KubeError
     ├── UnreachableError             no usable answer: refused, reset, time-out, TLS
+    │   └── UpgradeError             it, or something on the way, doesn't switch protocols
     ├── AccessError                  kubeconfig or credentials unusable (file, context, exec plugin)
     └── StatusError                  the server answered with a Status (any code not named below)
         ├── BadRequestError          400
@@ -34,6 +35,10 @@ class UnreachableError(KubeError):
     """No usable answer came: connection refused or reset, time-out, TLS failure."""
 
 
+class UpgradeError(UnreachableError):
+    """The server, or something on the way to it, doesn't switch to the protocol asked for."""
+
+
 class AccessError(KubeError):
     """The kubeconfig or the credentials in it can't be used."""
 
@@ -50,7 +55,12 @@ class StatusError(KubeError):
     """
 
     def __init__(
-        self, code: int, *, reason: str = "", message: str = "", status: Mapping[str, Any] | None = None
+        self,
+        code: int,
+        *,
+        reason: str = "",
+        message: str = "",
+        status: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(code, reason, message)
         self.code = code

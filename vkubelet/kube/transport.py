@@ -1,7 +1,6 @@
 """Requests to one API server: pools, time-outs, fresh credentials, 429, foreign errors."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import TracebackType
@@ -13,17 +12,19 @@ from multidict import CIMultiDict
 from prometheus_client import Counter
 from yarl import URL
 
-from vkubelet import __version__
 from vkubelet.kube.access import ClusterAccess, Connection
 from vkubelet.kube.errors import (
     StatusError,
     TooManyRequestsError,
     UnauthorizedError,
     UnreachableError,
+    UpgradeError,
 )
 from vkubelet.kube.failures import describe_network_error
 from vkubelet.kube.metrics import REQUESTS
+from vkubelet.kube.sessions import open_session
 from vkubelet.kube.statuses import build_status_error
+from vkubelet.kube.upgrade import CLOSE_SECONDS, UpgradedConnection, open_upgrade
 
 T = TypeVar("T")
 
@@ -36,19 +37,8 @@ MAX_BODY_BYTES = 512 * 1024 * 1024
 MAX_FAILURE_BYTES = 1024 * 1024
 """A Status is some hundred bytes; a proxy's error page some KiB."""
 
-KEEP_ALIVE_SECONDS = 30.0
-"""Idle connections go before a server (90 s) or load balancer (60 s) cuts them under a request."""
-
-PROBE_IDLE_SECONDS = 15
-PROBE_INTERVAL_SECONDS = 5
-PROBE_COUNT = 3
-"""TCP keepalive: a stream ends 30 s after its peer vanished without a word."""
-
 PING_SECONDS = 30.0
 """WebSockets are pinged so that load balancers see traffic on an idle shell."""
-
-CLOSE_SECONDS = 3.0
-"""A peer that doesn't answer a Close is left after this."""
 
 NETWORK_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError, EOFError)
 """What aiohttp raises when no usable answer comes; TimeoutError and ssl.SSLError are OSErrors."""
@@ -74,9 +64,9 @@ class Transport:
         return self._access.server
 
     async def __aenter__(self) -> Self:
-        self._calls = await self._stack.enter_async_context(_open_session("gzip"))
+        self._calls = await self._stack.enter_async_context(open_session("gzip"))
         self._streams = await self._stack.enter_async_context(
-            _open_session("identity", self._refuse_failure)
+            open_session("identity", self._refuse_failure)
         )
         return self
 
@@ -184,23 +174,29 @@ class Transport:
         """
 
         async def send(connection: Connection) -> aiohttp.ClientWebSocketResponse:
-            accepted: aiohttp.ClientWebSocketResponse = await self._streams.ws_connect(
-                protocols=protocols,
-                timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS),
-                max_msg_size=0,
-                **_request_arguments(connection, path),
-            )
+            try:
+                accepted: aiohttp.ClientWebSocketResponse = await self._streams.ws_connect(
+                    protocols=protocols,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS),
+                    max_msg_size=0,
+                    **_request_arguments(connection, path),
+                )
+            except aiohttp.WSServerHandshakeError as error:
+                raise UpgradeError(error.message) from error
             self._count("connect", 101)
             return accepted
 
         what = f"WebSocket {_without_query(path)}"
         opened = await self._attempt("connect", what, send, self._timeout_seconds)
+        if opened.protocol is None:
+            await opened.close()
+            raise UpgradeError(
+                f"{self._server_text}: {what}: speaks none of {', '.join(protocols)}"
+            )
         stack = AsyncExitStack()
         pings = await stack.enter_async_context(asyncio.TaskGroup())
         pinging = pings.create_task(_ping(opened), name=f"{self._name} WebSocket pings")
         try:
-            if opened.protocol is None:
-                raise self.protocol_error(what, f"speaks none of {', '.join(protocols)}")
             yield opened
         except BaseException:
             opened._response.close()  # noqa: SLF001 - there is no public way to cut it
@@ -213,6 +209,32 @@ class Transport:
             pinging.cancel()
             # Not by `async with`: the group would wrap what the body raised.
             await stack.aclose()
+
+    @asynccontextmanager
+    async def upgrade(
+        self, path: str, *, upgrade: str, protocols: Sequence[str]
+    ) -> AsyncIterator[UpgradedConnection]:
+        """
+        POST and switch protocols; leaving closes the connection, by an error or cancellation hard.
+
+        Raises:
+            KubeError: The server's Status if it refuses.
+        """
+
+        async def send(connection: Connection) -> UpgradedConnection:
+            opened = await open_upgrade(connection, path, upgrade=upgrade, protocols=protocols)
+            self._count("connect", 101)
+            return opened
+
+        what = f"POST {_without_query(path)}"
+        opened = await self._attempt("connect", what, send, self._timeout_seconds)
+        try:
+            yield opened
+        except BaseException:
+            opened.abort()
+            raise
+        else:
+            await opened.close()
 
     async def _attempt(
         self,
@@ -259,6 +281,9 @@ class Transport:
             except NETWORK_ERRORS as error:
                 self._count(verb, "error")
                 raise self._unreachable(what, error) from error
+            except UpgradeError as error:
+                self._count(verb, "error")
+                raise UpgradeError(f"{self._server_text}: {what}: {error}") from error
             except UnauthorizedError as error:
                 self._count(verb, error.code)
                 newer = connection if renewed else await self._access.renew(connection)
@@ -311,39 +336,6 @@ class Transport:
     def protocol_error(self, what: str, why: str) -> UnreachableError:
         """Build the error for an answer that isn't what an API server sends."""
         return UnreachableError(f"{self._server_text}: {what}: {why}")
-
-
-def _open_session(
-    encoding: str, *middlewares: aiohttp.ClientMiddlewareType
-) -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS, socket_factory=_open_socket
-        ),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        headers={
-            "User-Agent": f"vkubelet/{__version__}",
-            "Accept": "application/json, */*",
-            "Accept-Encoding": encoding,
-        },
-        timeout=aiohttp.ClientTimeout(total=None),
-        trust_env=False,
-        middlewares=middlewares,
-    )
-
-
-def _open_socket(address: tuple[Any, ...]) -> socket.socket:
-    family, kind, protocol, *_ = address
-    opened = socket.socket(family, kind, protocol)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (
-        ("TCP_KEEPIDLE", PROBE_IDLE_SECONDS),
-        ("TCP_KEEPINTVL", PROBE_INTERVAL_SECONDS),
-        ("TCP_KEEPCNT", PROBE_COUNT),
-    ):
-        if hasattr(socket, option):
-            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    return opened
 
 
 def _request_arguments(connection: Connection, path: str) -> dict[str, Any]:

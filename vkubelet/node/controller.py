@@ -77,7 +77,7 @@ class NodeController:
     # What others tell and ask.
 
     def add_handler(self, handler: Callable[[], None]) -> None:
-        """Have a function called when names, or which of them are registered, may have changed."""
+        """Have a function called when names, or which of them are published, may have changed."""
         self._handlers.append(handler)
 
     def set_desired(self, nodes: Sequence[VirtualNode]) -> None:
@@ -105,6 +105,7 @@ class NodeController:
         else:
             self._ports[name] = port
             self._queue.add(name)
+        self._notify()
 
     @property
     def names(self) -> frozenset[str]:

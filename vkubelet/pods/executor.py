@@ -25,6 +25,7 @@ from vkubelet.pods.memory import (
     PodMemory,
     content_of,
 )
+from vkubelet.pods.patch import WantedStatus, build_patch
 from vkubelet.times import format_time
 
 logger = logging.getLogger(__name__)
@@ -147,6 +148,8 @@ class Executor:
         memory.refused = None
         if warnings:
             self._warn_once(case, "PartlyReflected", "; ".join(warnings))
+        else:
+            memory.told = ""
         if case.mine is None:
             memory.awaited_until = loop.time() + AWAIT_SECONDS
         return _wait_seconds(memory)
@@ -232,10 +235,10 @@ class Executor:
             logger.debug("%s: gone already: %s", metadata.key, error)
         case.memory.finalised = True
 
-    async def _write_status(self, case: Case, wanted: status.WantedStatus) -> bool:
+    async def _write_status(self, case: Case, wanted: WantedStatus) -> bool:
         """Write what differs; whether it was. The case then has the pod as it is now."""
         assert case.pod is not None
-        patch = status.build_patch(case.home, wanted, now=self._time())
+        patch = build_patch(case.home, wanted, now=self._time())
         if patch is None:
             return False
         memory, metadata = case.memory, case.pod.metadata

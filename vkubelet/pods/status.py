@@ -1,10 +1,10 @@
 """What is written into a home pod's status. Pure functions on raw JSON."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from vkubelet.kube.objects import KubeObject
+from vkubelet.pods.patch import Condition, WantedStatus, conditions_by_type, copy_condition
 
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 OWN_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
@@ -41,33 +41,6 @@ _OWN_FIELDS = (
     "resources",
     *CONTAINER_STATUSES,
 )
-
-# Lists that a strategic merge patch would merge; we mean them whole.
-_KEYED_LISTS = frozenset({"hostIPs", "podIPs"})
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A condition without its times."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class WantedStatus:
-    """
-    What of a status is to be so; the rest stays as it is.
-
-    Attributes:
-        fields: Values by field; None takes a field away.
-        conditions: Conditions that are ours.
-    """
-
-    fields: Mapping[str, Any]
-    conditions: tuple[Condition, ...] = field(default=())
 
 
 def phase_of(pod: KubeObject) -> str:
@@ -155,19 +128,15 @@ def _add_restarts(
     return added
 
 
-def _conditions_by_type(status: Mapping[str, Any]) -> dict[str, KubeObject]:
-    return {condition["type"]: condition for condition in status.get("conditions") or ()}
-
-
 def _reflect_conditions(
     home: KubeObject, behind: KubeObject, *, terminating: bool
 ) -> tuple[Condition, ...]:
-    found = _conditions_by_type(behind)
-    known = _conditions_by_type(home.get("status") or {})
+    found = conditions_by_type(behind)
+    known = conditions_by_type(home.get("status") or {})
     wanted = []
     for name in OWN_CONDITIONS[:-1]:
         if name in found:
-            wanted.append(_copy_condition(found[name], name))
+            wanted.append(copy_condition(found[name], name))
         elif name in known:
             wanted.append(Condition(name, "False", "NotReported"))
     basis = found.get("ContainersReady") or found.get("Ready")
@@ -184,20 +153,11 @@ def _reflect_conditions(
     return tuple(wanted)
 
 
-def _copy_condition(condition: KubeObject, name: str) -> Condition:
-    return Condition(
-        name,
-        condition.get("status", "Unknown"),
-        condition.get("reason") or "",
-        condition.get("message") or "",
-    )
-
-
 def _ready_condition(home: KubeObject, containers_ready: KubeObject) -> Condition:
     """Ready as a kubelet has it: the containers and the home pod's own readiness gates."""
     if containers_ready.get("status") != "True":
-        return _copy_condition(containers_ready, "Ready")
-    known = _conditions_by_type(home.get("status") or {})
+        return copy_condition(containers_ready, "Ready")
+    known = conditions_by_type(home.get("status") or {})
     problems = []
     for gate in home["spec"].get("readinessGates") or ():
         name = gate["conditionType"]
@@ -337,56 +297,4 @@ def _restart(container: KubeObject, now: str) -> KubeObject:
     }
     if "waiting" not in state and state:
         changed["lastState"] = {"terminated": _unknown_end(container, now)}
-    return changed
-
-
-def build_patch(home: KubeObject, wanted: WantedStatus, *, now: str) -> KubeObject | None:
-    """
-    Build the strategic merge patch of the status subresource; None if nothing would change.
-
-    The UID in it keeps another pod of that name from being hit. It needs no resourceVersion:
-    conditions merge by type, all else is ours alone.
-    """
-    live = home.get("status") or {}
-    status: KubeObject = {}
-    for name, value in wanted.fields.items():
-        if (live.get(name) or None) != (value or None):
-            status[name] = _whole(name, value or None, live)
-    conditions = _changed_conditions(live, wanted.conditions, now)
-    if conditions:
-        status["conditions"] = conditions
-    if not status:
-        return None
-    return {"metadata": {"uid": home["metadata"]["uid"]}, "status": status}
-
-
-def _whole(name: str, value: Any, live: Mapping[str, Any]) -> Any:
-    """The value as it must stand in a patch to replace what is there."""
-    if isinstance(value, dict) and live.get(name):
-        return {**value, "$patch": "replace"}
-    if isinstance(value, list) and name in _KEYED_LISTS and live.get(name):
-        return [*value, {"$patch": "replace"}]
-    return value
-
-
-def _changed_conditions(
-    live: Mapping[str, Any], wanted: Iterable[Condition], now: str
-) -> list[KubeObject]:
-    known = _conditions_by_type(live)
-    changed = []
-    for condition in wanted:
-        before = known.get(condition.type)
-        if before is not None and _copy_condition(before, condition.type) == condition:
-            continue
-        patch: KubeObject = {
-            "type": condition.type,
-            "status": condition.status,
-            "reason": condition.reason or None,
-            "message": condition.message or None,
-        }
-        if before is None:
-            patch = {key: value for key, value in patch.items() if value is not None}
-        if before is None or before.get("status") != condition.status:
-            patch["lastTransitionTime"] = now
-        changed.append(patch)
     return changed

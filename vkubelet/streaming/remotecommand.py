@@ -38,7 +38,7 @@ MAX_STREAMS = 16
 """Streams that an exec may hold open: five are useful."""
 
 _PROTOCOLS_WITH_RESIZE = (PROTOCOL_V4, PROTOCOL_V3)
-_PROTOCOLS_WITH_JSON_STATUS = (PROTOCOL_V4,)
+PROTOCOLS_WITH_JSON_STATUS = (PROTOCOL_V4,)
 
 
 class StreamType(enum.StrEnum):
@@ -199,7 +199,7 @@ class RemoteCommandServer:
             self._connection.send_go_away()
 
     def _serialize_status(self, status: CommandStatus) -> bytes:
-        if self._protocol in _PROTOCOLS_WITH_JSON_STATUS:
+        if self._protocol in PROTOCOLS_WITH_JSON_STATUS:
             return serialize_status(status)
         if status.code == 0:
             return b""

@@ -3,7 +3,8 @@ import base64
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -235,10 +236,15 @@ async def test_client_certificates(tmp_path: Path) -> None:
         async with KubeClient(access, name="home") as client:
             await client.get_bytes("/")
             before = await access.connection()
-            write_kubeconfig(path, url, user=user("two"), cluster=cluster)
+            user_two = user("two")
+            write_kubeconfig(path, url, user=user_two, cluster=cluster)
             after = await access.renew(before)
             assert after.ssl is not before.ssl
             await client.get_bytes("/")
+            write_kubeconfig(path, url, user={**user_two, "token": "t"}, cluster=cluster)
+            with_token = await access.renew(after)
+            assert with_token.headers["Authorization"] == "Bearer t"
+            assert with_token.ssl is after.ssl, "open connections stay in use"
     assert seen == ["one", "two"]
 
 
@@ -313,6 +319,62 @@ async def test_proxy(tmp_path: Path) -> None:
     [(path, credentials)] = seen
     assert path == "http://api.invalid:8080/livez"
     assert credentials == "Basic " + data(b"me:pass")
+
+
+@asynccontextmanager
+async def connect_proxy(connects: list[str]) -> AsyncIterator[str]:
+    """A proxy for TLS: passes bytes on between the client and where it wants to go."""
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        target = head.split()[1].decode()
+        connects.append(target)
+        host, _, port = target.rpartition(":")
+        upstream_reader, upstream_writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(pump(reader, upstream_writer))
+            group.create_task(pump(upstream_reader, writer))
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_tls_through_a_proxy(tmp_path: Path) -> None:
+    authority = Authority()
+    connects: list[str] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if "Upgrade" not in request.headers:
+            return web.json_response({})
+        opened = web.WebSocketResponse(protocols=("v5",))
+        await opened.prepare(request)
+        await opened.send_str("hello")
+        return opened
+
+    async with (
+        connect_proxy(connects) as proxy,
+        serve(answer, server_context(authority, tmp_path, "api.internal")) as url,
+        connect(
+            tmp_path,
+            url,
+            cluster={
+                "certificate-authority-data": data(authority.pem),
+                "tls-server-name": "api.internal",
+                "proxy-url": proxy,
+            },
+        ) as client,
+    ):
+        assert await client.get_bytes("/") == b"{}"
+        async with client.connect_websocket("/exec", [], protocols=["v5"]) as opened:
+            assert await opened.receive_str() == "hello"
+    assert connects == [url.removeprefix("https://")] * 2
 
 
 async def test_proxy_that_is_down(tmp_path: Path) -> None:

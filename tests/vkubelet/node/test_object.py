@@ -107,7 +107,9 @@ def test_metadata_apply() -> None:
 
 def test_managed_keys() -> None:
     def entry(manager: str, *keys: str) -> KubeObject:
-        fields = {"f:metadata": {"f:labels": {".": {}, **{f"f:{key}": {} for key in keys}}}}
+        fields: KubeObject = {
+            "f:metadata": {"f:labels": {".": {}, **{f"f:{key}": {} for key in keys}}}
+        }
         return {"manager": manager, "fieldsV1": fields}
 
     live = build_live()

@@ -1,141 +1,18 @@
 """Pods from both sides' point of view: a fake API server at home, a provider in memory behind."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
 from tests.fakes.api_server import FakeApiServer
 from tests.fakes.provider import STARTED_AT, FakeProvider, build_running_status
-from vkubelet.config import ALL_NAMESPACES, DaemonSetPolicy, KubeletPolicy, NamespaceFilter
-from vkubelet.errors import RefusedError, RetryError
+from tests.vkubelet.pods.world import ADDRESS, DAEMON_SET, REF, build_pod, open_world
+from vkubelet.config import ALL_NAMESPACES, DaemonSetPolicy, NamespaceFilter
+from vkubelet.errors import RetryError
 from vkubelet.interface import PodRef
-from vkubelet.kube.events import EventRecorder
-from vkubelet.kube.objects import EVENTS, NAMESPACES, PODS, KubeObject
-from vkubelet.pods.controller import PodController
-from vkubelet.pods.home import HomePods
+from vkubelet.kube.objects import NAMESPACES, PODS
 
 pytestmark = pytest.mark.virtual_time
-
-ADDRESS = "10.0.0.9"
-REF = PodRef("a", "p", "uid-p")
-DAEMON_SET = {
-    "apiVersion": "apps/v1",
-    "kind": "DaemonSet",
-    "name": "d",
-    "uid": "d",
-    "controller": True,
-}
-
-
-def build_policy(**fields: Any) -> KubeletPolicy:
-    values = {"namespaces": NamespaceFilter(names=frozenset({"a"})), **fields}
-    return KubeletPolicy(owner_labels={"owner": "us"}, address=ADDRESS, **values)
-
-
-def build_pod(
-    name: str = "p", *, namespace: str = "a", node: str = "n", uid: str = "", **fields: Any
-) -> KubeObject:
-    metadata = {"namespace": namespace, "name": name, "uid": uid or f"uid-{name}"}
-    metadata |= fields.pop("metadata", {})
-    spec = {"nodeName": node, "containers": [{"name": "c", "image": "i"}], **fields.pop("spec", {})}
-    status = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": spec,
-        "status": {**status, **fields.pop("status", {})},
-    }
-
-
-class World:
-    """A controller between a fake API server and a fake provider."""
-
-    def __init__(self, fake: FakeApiServer, provider: FakeProvider, home: HomePods) -> None:
-        self.fake = fake
-        self.provider = provider
-        self.home = home
-        self.controller: PodController
-
-    async def settle(self, seconds: float = 2.0) -> None:
-        """Let everything that is to happen soon happen."""
-        await asyncio.sleep(seconds)
-
-    def pod(self, name: str = "p", namespace: str = "a") -> KubeObject:
-        return self.fake.get(PODS, namespace, name)
-
-    def find(self, name: str = "p", namespace: str = "a") -> KubeObject | None:
-        return self.fake.find(PODS, namespace, name)
-
-    def status(self, name: str = "p", namespace: str = "a") -> KubeObject:
-        found: KubeObject = self.pod(name, namespace)["status"]
-        return found
-
-    def condition(self, kind: str, name: str = "p") -> str:
-        found = {c["type"]: c["status"] for c in self.status(name)["conditions"]}
-        return str(found.get(kind, ""))
-
-    def writes(self) -> list[str]:
-        """What was written at home, events apart."""
-        verbs = {"create", "update", "patch", "apply", "delete"}
-        return [
-            call.what
-            for call in self.fake.requests
-            if call.verb in verbs and not call.what.endswith(" events")
-        ]
-
-    def reasons(self) -> list[str]:
-        return [event["reason"] for event in self.fake.objects(EVENTS)]
-
-    async def delete(self, *, grace: int = 30, name: str = "p") -> None:
-        """Delete at home as a user does."""
-        async with self.fake.client("user") as client:
-            await client.delete(PODS, self.home_key(name), grace_period_seconds=grace)
-
-    def home_key(self, name: str) -> Any:
-        return PodRef("a", name, "").key
-
-
-@asynccontextmanager
-async def open_world(
-    *pods: KubeObject,
-    provider: FakeProvider | None = None,
-    fake: FakeApiServer | None = None,
-    **policy: Any,
-) -> AsyncIterator[World]:
-    if fake is None:
-        async with (
-            FakeApiServer() as fresh,
-            open_world(*pods, provider=provider, fake=fresh, **policy) as world,
-        ):
-            yield world
-        return
-    provider = provider or FakeProvider()
-    for pod in pods:
-        fake.put(pod)
-    async with fake.client("home") as client:
-        home = HomePods(client)
-        world = World(fake, provider, home)
-        events = EventRecorder(client, component="test")
-        controller = PodController(provider, client, home, events, build_policy(**policy))
-        world.controller = controller
-        home.set_nodes({"n"})
-
-        async def feed() -> None:
-            async for event in provider.watch_statuses():
-                controller.handle_status(event)
-
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(run()) for run in (events.run, home.run, controller.run, feed)
-            ]
-            await world.settle()
-            yield world
-            for task in tasks:
-                task.cancel()
 
 
 async def test_pod_is_applied_and_its_status_shown() -> None:
@@ -208,7 +85,7 @@ async def test_nothing_is_decided_while_out_of_reach_and_deletions_go_first() ->
         assert provider.deleted == []
         assert len(provider.applied) == 1
         provider.mend()
-        order = []
+        order: list[str] = []
         while len(order) < 2:
             await asyncio.sleep(0)
             order += ["deleted"] if provider.deleted and "deleted" not in order else []
@@ -239,16 +116,6 @@ async def test_graceful_deletion() -> None:
         [final] = world.fake.calls("delete pods")[2:]
         assert final.body["gracePeriodSeconds"] == 0
         assert final.body["preconditions"] == {"uid": "uid-p"}
-
-
-async def test_grace_of_zero_still_waits_for_the_end() -> None:
-    provider = FakeProvider(auto=False)
-    provider.show(REF)
-    held = build_pod(metadata={"finalizers": ["x/y"]})
-    async with open_world(held, provider=provider) as world:
-        await world.delete(grace=0)
-        await world.settle()
-        assert provider.deleted == [(REF, 1)]
 
 
 async def test_pod_that_is_terminating_at_start_is_finished() -> None:
@@ -302,29 +169,6 @@ async def test_deletion_when_the_first_status_never_comes() -> None:
         assert world.find() is None
 
 
-async def test_finalizers_hold_a_pod_that_has_ended() -> None:
-    held = build_pod(metadata={"finalizers": ["x/y"]})
-    async with open_world(held) as world:
-        await world.delete()
-        await world.settle(600)
-        assert world.status()["phase"] == "Failed"
-        finals = [c for c in world.fake.calls("delete pods") if c.body["gracePeriodSeconds"] == 0]
-        assert len(finals) == 1
-        assert len(world.provider.applied) == 1
-
-
-async def test_another_pod_of_that_name_is_not_finalised() -> None:
-    metadata = {"deletionTimestamp": STARTED_AT, "deletionGracePeriodSeconds": 30}
-    async with FakeApiServer() as fake:
-        fake.delay_next("delete pods", 5.0)
-        async with open_world(build_pod(metadata=metadata), fake=fake) as world:
-            fake.remove(PODS, "a", "p")
-            fake.put(build_pod(uid="second"))
-            await world.settle(60)
-            assert world.pod()["metadata"]["uid"] == "second"
-            assert world.status()["phase"] == "Running"
-
-
 async def test_name_that_is_used_again_waits_for_the_earlier_pod() -> None:
     provider = FakeProvider(auto=False)
     provider.show(REF)
@@ -338,29 +182,6 @@ async def test_name_that_is_used_again_waits_for_the_earlier_pod() -> None:
         await world.settle()
         assert provider.applied[applied_before:][0][1]["metadata"]["uid"] == "second"
         assert len(provider.applied) == applied_before + 1
-
-
-async def test_orphan_is_deleted_only_after_asking_the_api_server() -> None:
-    provider = FakeProvider()
-    elsewhere = PodRef("a", "elsewhere", "uid-elsewhere")
-    provider.show(elsewhere)
-    provider.show(PodRef("a", "gone", "g"))
-    pods = (build_pod("elsewhere", node="a-node-that-is-not-followed"),)
-    async with open_world(*pods, provider=provider) as world:
-        await world.settle(600)
-        assert [ref.name for ref, _ in provider.deleted] == ["gone"]
-        assert "delete pods" not in world.writes()
-
-
-async def test_orphan_stays_while_the_api_server_fails() -> None:
-    provider = FakeProvider()
-    provider.show(REF)
-    async with FakeApiServer() as fake:
-        fake.fail_next("get pods", 500, times=3)
-        async with open_world(provider=provider, fake=fake) as world:
-            await world.settle()
-            assert len(fake.calls("get pods")) == 4
-            assert provider.deleted == [(REF, None)]
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
@@ -382,21 +203,6 @@ async def test_terminal_phase_never_goes_back() -> None:
         assert world.status()["phase"] == "Succeeded"
 
 
-@pytest.mark.parametrize("restart_policy", ["Never", "OnFailure"])
-async def test_lost_pod_that_had_started_ends(restart_policy: str) -> None:
-    provider = FakeProvider()
-    pod = build_pod(spec={"restartPolicy": restart_policy})
-    async with open_world(pod, provider=provider) as world:
-        provider.lose(REF)
-        await world.settle(600)
-        assert world.status()["phase"] == "Failed"
-        assert world.condition("DisruptionTarget") == "True"
-        assert world.condition("Ready") == "False"
-        assert "terminated" in world.status()["containerStatuses"][0]["state"]
-        assert len(provider.applied) == 1
-        assert world.reasons() == ["RemotePodLost"]
-
-
 async def test_lost_pod_that_had_not_started_is_made_anew() -> None:
     provider = FakeProvider(auto=False)
     pod = build_pod(spec={"restartPolicy": "Never"})
@@ -406,23 +212,6 @@ async def test_lost_pod_that_had_not_started_is_made_anew() -> None:
         provider.lose(REF)
         await world.settle()
         assert len(provider.applied) == 2
-
-
-async def test_lost_pod_with_restart_policy_always_is_made_anew() -> None:
-    provider = FakeProvider(auto=False)
-    async with open_world(build_pod(), provider=provider) as world:
-        provider.show(REF, build_running_status(restarts=2))
-        await world.settle()
-        provider.lose(REF)
-        await world.settle()
-        assert world.status()["phase"] == "Pending"
-        assert world.condition("Ready") == "False"
-        assert len(provider.applied) == 2
-        provider.show(REF, build_running_status())
-        await world.settle()
-        assert world.status()["containerStatuses"][0]["restartCount"] == 3
-        assert world.condition("Ready") == "True"
-        assert "reason" not in world.status()
 
 
 async def test_pod_that_keeps_being_lost_is_made_anew_ever_more_slowly() -> None:
@@ -445,59 +234,6 @@ async def test_terminating_behind_that_nobody_asked_for_is_not_ready() -> None:
         assert world.condition("Ready") == "False"
         assert world.status()["phase"] == "Running"
         assert provider.deleted == []
-
-
-async def test_refused_pod_is_pending_with_a_reason_and_offered_again_slowly() -> None:
-    provider = FakeProvider(failures=[RefusedError("HostPath", "no host paths here")] * 3)
-    async with open_world(build_pod(), provider=provider) as world:
-        assert world.status()["reason"] == "HostPath"
-        assert world.status()["message"] == "no host paths here"
-        assert world.status()["phase"] == "Pending"
-        assert world.reasons() == ["HostPath"]
-        await world.settle(200)
-        assert len(provider.failures) == 2
-        await world.settle(200)
-        assert len(provider.failures) == 1
-        await world.settle(600)
-        assert world.status()["phase"] == "Running"
-        assert "reason" not in world.status()
-        assert world.writes() == ["patch pods/status"] * 2
-
-
-async def test_refused_pod_that_changes_is_offered_at_once() -> None:
-    provider = FakeProvider(failures=[RefusedError("X", "y")])
-    async with open_world(build_pod(), provider=provider) as world:
-        pod = world.pod()
-        world.fake.put({**pod, "metadata": {**pod["metadata"], "labels": {"a": "b"}}})
-        await world.settle()
-        assert world.status()["phase"] == "Running"
-
-
-async def test_refused_change_leaves_the_running_pod_as_it_is() -> None:
-    provider = FakeProvider()
-    async with open_world(build_pod(), provider=provider) as world:
-        provider.failures.append(RefusedError("X", "y"))
-        pod = world.pod()
-        world.fake.put({**pod, "metadata": {**pod["metadata"], "labels": {"a": "b"}}})
-        await world.settle(100)
-        assert world.status()["phase"] == "Running"
-        assert world.reasons() == ["X"]
-
-
-async def test_passing_trouble_is_told_only_when_it_lasts() -> None:
-    provider = FakeProvider(failures=[RetryError("busy")] * 2)
-    async with open_world(build_pod(), provider=provider) as world:
-        await world.settle()
-        assert world.status()["phase"] == "Running"
-        assert world.reasons() == []
-    provider = FakeProvider(failures=[RetryError("busy")] * 8)
-    async with open_world(build_pod(), provider=provider) as world:
-        assert world.status()["phase"] == "Pending"
-        assert world.status()["reason"] == "ProviderFailed"
-        assert "busy" in world.status()["message"]
-        assert world.reasons() == ["ProviderFailed"]
-        await world.settle(120)
-        assert world.status()["phase"] == "Running"
 
 
 async def test_namespace_that_is_not_reflected() -> None:
@@ -564,72 +300,6 @@ async def test_daemonset_policies(policy: DaemonSetPolicy, phase: str, applies: 
     async with open_world(pod, daemonset_pods=policy) as world:
         assert world.status()["phase"] == phase
         assert len(world.provider.applied) == applies
-
-
-async def test_warnings_are_told_once() -> None:
-    provider = FakeProvider(warnings=["priority doesn't travel"])
-    async with open_world(build_pod(), provider=provider) as world:
-        for number in range(3):
-            pod = world.pod()
-            labels = {"n": str(number)}
-            world.fake.put({**pod, "metadata": {**pod["metadata"], "labels": labels}})
-            await world.settle()
-        assert len(provider.applied) == 4
-        assert world.reasons() == ["PartlyReflected"]
-
-
-async def test_conflicts_and_failures_of_status_writes_are_tried_again() -> None:
-    async with FakeApiServer() as fake:
-        fake.fail_next("patch pods/status", 409, reason="Conflict", times=2)
-        fake.fail_next("patch pods/status", 500, times=2)
-        fake.drop_next("patch pods/status")
-        fake.cut_body_next("patch pods/status")
-        async with open_world(build_pod(), fake=fake) as world:
-            await world.settle(60)
-            assert world.status()["phase"] == "Running"
-            assert world.reasons() == []
-
-
-async def test_status_that_the_api_server_refuses_is_not_written_for_ever() -> None:
-    async with FakeApiServer() as fake:
-        fake.fail_next("patch pods/status", 422, reason="Invalid", times=100)
-        async with open_world(build_pod(), fake=fake) as world:
-            await world.settle(3600)
-            assert len(fake.calls("patch pods/status")) == 1
-            assert world.reasons() == ["StatusRefused"]
-
-
-async def test_fields_that_the_api_server_drops_are_not_written_for_ever() -> None:
-    async with FakeApiServer() as fake:
-
-        def drop(call: Any) -> KubeObject:
-            pod = fake.get(PODS, "a", "p")
-            kept = {
-                k: v for k, v in call.body["status"].items() if k not in {"newer", "conditions"}
-            }
-            return fake.put({**pod, "status": {**pod["status"], **kept}})
-
-        fake.handle("patch pods/status", drop)
-        provider = FakeProvider(auto=False)
-        provider.show(REF, {"phase": "Running", "newer": {"x": 1}})
-        async with open_world(build_pod(), fake=fake, provider=provider) as world:
-            for _ in range(3):
-                provider.show(REF, {"phase": "Running", "newer": {"x": 1}})
-                await world.settle()
-            assert len(fake.calls("patch pods/status")) == 1
-
-
-async def test_others_may_edit_the_pod_meanwhile() -> None:
-    provider = FakeProvider()
-    async with open_world(build_pod(), provider=provider) as world:
-        gate = {"type": "my/gate", "status": "True"}
-        pod = world.pod()
-        conditions = [*pod["status"]["conditions"], gate]
-        world.fake.put({**pod, "status": {**pod["status"], "conditions": conditions}})
-        provider.show(REF, build_running_status(restarts=1))
-        await world.settle()
-        assert gate in world.status()["conditions"]
-        assert world.status()["containerStatuses"][0]["restartCount"] == 1
 
 
 async def test_restart_of_the_process_writes_nothing() -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.fakes.api_objects import strategic_merge
 from vkubelet.kube.objects import KubeObject
 from vkubelet.pods import status
-from vkubelet.pods.status import WantedStatus, build_patch
+from vkubelet.pods.patch import WantedStatus, build_patch
 
 NOW = "2026-01-02T03:04:05Z"
 BEFORE = "2026-01-01T00:00:00Z"
@@ -269,6 +269,24 @@ def test_restart_lost_counts_each_loss_once() -> None:
     assert found["containerStatuses"][0]["state"] == {"waiting": {"reason": "RemotePodLost"}}
     assert "lastState" not in found["containerStatuses"][1]
     assert build_patch(after, status.restart_lost(after, now=NOW), now=NOW) is None
+
+
+def test_what_the_api_fills_in_is_no_difference() -> None:
+    home = build_pod()
+    wanted = status.reflect(home, build_behind(), address=ADDRESS)
+    after = patched(home, wanted)
+    assert wanted is not None
+    after["status"]["containerStatuses"][0] |= {"lastState": {}, "image": "", "imageID": ""}
+    for entry in after["status"]["conditions"]:
+        entry["lastProbeTime"] = None
+    assert build_patch(after, wanted, now=NOW) is None
+    other = status.reflect(
+        home, build_behind(containerStatuses=[container(state={})]), address=ADDRESS
+    )
+    assert other is not None
+    patch = build_patch(after, other, now=NOW)
+    assert patch is not None
+    assert set(patch["status"]) == {"containerStatuses"}
 
 
 def test_maps_are_replaced_whole() -> None:

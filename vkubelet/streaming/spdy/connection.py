@@ -115,6 +115,15 @@ class Connection:
         """Ids of the streams that are open, wholly or half."""
         return frozenset(self._streams)
 
+    def is_open(self, stream_id: int) -> bool:
+        """Return whether a stream is open, wholly or half."""
+        return stream_id in self._streams
+
+    def is_writable(self, stream_id: int) -> bool:
+        """Return whether our side of a stream is open; a reply may still be missing."""
+        stream = self._streams.get(stream_id)
+        return stream is not None and (stream.state, StreamInput.SEND_FIN) in TRANSITIONS
+
     @property
     def can_ping(self) -> bool:
         """Whether `send_ping` is possible: few pings are unanswered, and there is a peer."""

@@ -1,0 +1,221 @@
+"""The steps of a pod's life, with all that can go wrong in them."""
+
+from typing import Any
+
+import pytest
+
+from tests.fakes.api_server import FakeApiServer
+from tests.fakes.provider import STARTED_AT, FakeProvider, build_running_status
+from tests.vkubelet.pods.world import REF, build_pod, open_world
+from vkubelet.errors import RefusedError, RetryError
+from vkubelet.interface import PodRef
+from vkubelet.kube.objects import PODS, KubeObject
+
+pytestmark = pytest.mark.virtual_time
+
+
+async def test_grace_of_zero_still_waits_for_the_end() -> None:
+    provider = FakeProvider(auto=False)
+    provider.show(REF)
+    held = build_pod(metadata={"finalizers": ["x/y"]})
+    async with open_world(held, provider=provider) as world:
+        await world.delete(grace=0)
+        await world.settle()
+        assert provider.deleted == [(REF, 1)]
+
+
+async def test_finalizers_hold_a_pod_that_has_ended() -> None:
+    held = build_pod(metadata={"finalizers": ["x/y"]})
+    async with open_world(held) as world:
+        await world.delete()
+        await world.settle(600)
+        assert world.status()["phase"] == "Failed"
+        finals = [c for c in world.fake.calls("delete pods") if c.body["gracePeriodSeconds"] == 0]
+        assert len(finals) == 1
+        assert len(world.provider.applied) == 1
+
+
+async def test_another_pod_of_that_name_is_not_finalised() -> None:
+    metadata = {"deletionTimestamp": STARTED_AT, "deletionGracePeriodSeconds": 30}
+    async with FakeApiServer() as fake:
+        fake.delay_next("delete pods", 5.0)
+        async with open_world(build_pod(metadata=metadata), fake=fake) as world:
+            fake.remove(PODS, "a", "p")
+            fake.put(build_pod(uid="second"))
+            await world.settle(60)
+            assert world.pod()["metadata"]["uid"] == "second"
+            assert world.status()["phase"] == "Running"
+
+
+async def test_orphan_is_deleted_only_after_asking_the_api_server() -> None:
+    provider = FakeProvider()
+    elsewhere = PodRef("a", "elsewhere", "uid-elsewhere")
+    provider.show(elsewhere)
+    provider.show(PodRef("a", "gone", "g"))
+    pods = (build_pod("elsewhere", node="a-node-that-is-not-followed"),)
+    async with open_world(*pods, provider=provider) as world:
+        await world.settle(600)
+        assert [ref.name for ref, _ in provider.deleted] == ["gone"]
+        assert "delete pods" not in world.writes()
+
+
+async def test_orphan_stays_while_the_api_server_fails() -> None:
+    provider = FakeProvider()
+    provider.show(REF)
+    async with FakeApiServer() as fake:
+        fake.fail_next("get pods", 500, times=3)
+        async with open_world(provider=provider, fake=fake) as world:
+            await world.settle()
+            assert len(fake.calls("get pods")) == 4
+            assert provider.deleted == [(REF, None)]
+
+
+@pytest.mark.parametrize("restart_policy", ["Never", "OnFailure"])
+async def test_lost_pod_that_had_started_ends(restart_policy: str) -> None:
+    provider = FakeProvider()
+    pod = build_pod(spec={"restartPolicy": restart_policy})
+    async with open_world(pod, provider=provider) as world:
+        provider.lose(REF)
+        await world.settle(600)
+        assert world.status()["phase"] == "Failed"
+        assert world.condition("DisruptionTarget") == "True"
+        assert world.condition("Ready") == "False"
+        assert "terminated" in world.status()["containerStatuses"][0]["state"]
+        assert len(provider.applied) == 1
+        assert world.reasons() == ["RemotePodLost"]
+
+
+async def test_lost_pod_with_restart_policy_always_is_made_anew() -> None:
+    provider = FakeProvider(auto=False)
+    async with open_world(build_pod(), provider=provider) as world:
+        provider.show(REF, build_running_status(restarts=2))
+        await world.settle()
+        provider.lose(REF)
+        await world.settle()
+        assert world.status()["phase"] == "Pending"
+        assert world.condition("Ready") == "False"
+        assert len(provider.applied) == 2
+        provider.show(REF, build_running_status())
+        await world.settle()
+        assert world.status()["containerStatuses"][0]["restartCount"] == 3
+        assert world.condition("Ready") == "True"
+        assert "reason" not in world.status()
+
+
+async def test_refused_pod_is_pending_with_a_reason_and_offered_again_slowly() -> None:
+    provider = FakeProvider(failures=[RefusedError("HostPath", "no host paths here")] * 3)
+    async with open_world(build_pod(), provider=provider) as world:
+        assert world.status()["reason"] == "HostPath"
+        assert world.status()["message"] == "no host paths here"
+        assert world.status()["phase"] == "Pending"
+        assert world.reasons() == ["HostPath"]
+        await world.settle(200)
+        assert len(provider.failures) == 2
+        await world.settle(200)
+        assert len(provider.failures) == 1
+        await world.settle(600)
+        assert world.status()["phase"] == "Running"
+        assert "reason" not in world.status()
+        assert world.writes() == ["patch pods/status"] * 2
+
+
+async def test_refused_pod_that_changes_is_offered_at_once() -> None:
+    provider = FakeProvider(failures=[RefusedError("X", "y")])
+    async with open_world(build_pod(), provider=provider) as world:
+        pod = world.pod()
+        world.fake.put({**pod, "metadata": {**pod["metadata"], "labels": {"a": "b"}}})
+        await world.settle()
+        assert world.status()["phase"] == "Running"
+
+
+async def test_refused_change_leaves_the_running_pod_as_it_is() -> None:
+    provider = FakeProvider()
+    async with open_world(build_pod(), provider=provider) as world:
+        provider.failures.append(RefusedError("X", "y"))
+        pod = world.pod()
+        world.fake.put({**pod, "metadata": {**pod["metadata"], "labels": {"a": "b"}}})
+        await world.settle(100)
+        assert world.status()["phase"] == "Running"
+        assert world.reasons() == ["X"]
+
+
+async def test_passing_trouble_is_told_only_when_it_lasts() -> None:
+    provider = FakeProvider(failures=[RetryError("busy")] * 2)
+    async with open_world(build_pod(), provider=provider) as world:
+        await world.settle()
+        assert world.status()["phase"] == "Running"
+        assert world.reasons() == []
+    provider = FakeProvider(failures=[RetryError("busy")] * 8)
+    async with open_world(build_pod(), provider=provider) as world:
+        assert world.status()["phase"] == "Pending"
+        assert world.status()["reason"] == "ProviderFailed"
+        assert "busy" in world.status()["message"]
+        assert world.reasons() == ["ProviderFailed"]
+        await world.settle(120)
+        assert world.status()["phase"] == "Running"
+
+
+async def test_warnings_are_told_once() -> None:
+    provider = FakeProvider(warnings=["priority doesn't travel"])
+    async with open_world(build_pod(), provider=provider) as world:
+        for number in range(3):
+            pod = world.pod()
+            labels = {"n": str(number)}
+            world.fake.put({**pod, "metadata": {**pod["metadata"], "labels": labels}})
+            await world.settle()
+        assert len(provider.applied) == 4
+        assert world.reasons() == ["PartlyReflected"]
+
+
+async def test_conflicts_and_failures_of_status_writes_are_tried_again() -> None:
+    async with FakeApiServer() as fake:
+        fake.fail_next("patch pods/status", 409, reason="Conflict", times=2)
+        fake.fail_next("patch pods/status", 500, times=2)
+        fake.drop_next("patch pods/status")
+        fake.cut_body_next("patch pods/status")
+        async with open_world(build_pod(), fake=fake) as world:
+            await world.settle(60)
+            assert world.status()["phase"] == "Running"
+            assert world.reasons() == []
+
+
+async def test_status_that_the_api_server_refuses_is_not_written_for_ever() -> None:
+    async with FakeApiServer() as fake:
+        fake.fail_next("patch pods/status", 422, reason="Invalid", times=100)
+        async with open_world(build_pod(), fake=fake) as world:
+            await world.settle(3600)
+            assert len(fake.calls("patch pods/status")) == 1
+            assert world.reasons() == ["StatusRefused"]
+
+
+async def test_fields_that_the_api_server_drops_are_not_written_for_ever() -> None:
+    async with FakeApiServer() as fake:
+
+        def drop(call: Any) -> KubeObject:
+            pod = fake.get(PODS, "a", "p")
+            kept = {
+                k: v for k, v in call.body["status"].items() if k not in {"newer", "conditions"}
+            }
+            return fake.put({**pod, "status": {**pod["status"], **kept}})
+
+        fake.handle("patch pods/status", drop)
+        provider = FakeProvider(auto=False)
+        provider.show(REF, {"phase": "Running", "newer": {"x": 1}})
+        async with open_world(build_pod(), fake=fake, provider=provider) as world:
+            for _ in range(3):
+                provider.show(REF, {"phase": "Running", "newer": {"x": 1}})
+                await world.settle()
+            assert len(fake.calls("patch pods/status")) == 1
+
+
+async def test_others_may_edit_the_pod_meanwhile() -> None:
+    provider = FakeProvider()
+    async with open_world(build_pod(), provider=provider) as world:
+        gate = {"type": "my/gate", "status": "True"}
+        pod = world.pod()
+        conditions = [*pod["status"]["conditions"], gate]
+        world.fake.put({**pod, "status": {**pod["status"], "conditions": conditions}})
+        provider.show(REF, build_running_status(restarts=1))
+        await world.settle()
+        assert gate in world.status()["conditions"]
+        assert world.status()["containerStatuses"][0]["restartCount"] == 1
