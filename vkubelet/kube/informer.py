@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Generic, NoReturn, TypeAlias, TypeVar
 
 import msgspec
@@ -15,6 +15,7 @@ from vkubelet.kube.errors import (
     GoneError,
     InvalidError,
     KubeError,
+    ServerError,
     TooManyRequestsError,
     UnreachableError,
 )
@@ -168,7 +169,16 @@ class Informer(Generic[T]):
                     delay = max(delay, error.retry_after_seconds)
                 logger.warning("%s: failed, again in %.1f s: %s", self, delay, error)
                 self._report(error)
-            await asyncio.sleep(delay)
+            await self._pause(delay, error)
+
+    async def _pause(self, seconds: float, error: Exception | None) -> None:
+        """Wait before the next try; no longer once the server is known to answer again."""
+        if not isinstance(error, UnreachableError | ServerError):
+            await asyncio.sleep(seconds)
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._client.wait_recovered()
 
     async def _follow_once(self) -> Exception | None:
         """Follow until something ends it, and tell what; None if the server ended the stream."""
