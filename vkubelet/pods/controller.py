@@ -193,7 +193,7 @@ class PodController:
             finalised=memory.finalised or ended,
             terminal=status.is_terminal(home),
             started=status.has_started(home),
-            restarts=home["spec"].get("restartPolicy", "Always") == "Always",
+            restarts=status.always_restarts(home),
         )
 
 

@@ -194,7 +194,7 @@ class Executor:
             case.home,
             mine.decode(),
             address=self._policy.address,
-            terminating=mine.deleting and not mine.terminal and not asked,
+            terminating=mine.deleting and not asked,
             restarts=memory.restarts,
         )
         if wanted is not None:

@@ -98,7 +98,10 @@ def reflect(
         return None
     fields: dict[str, Any] = dict.fromkeys(_OWN_FIELDS)
     fields |= {key: value for key, value in behind.items() if key not in _NOT_COPIED}
-    if phase != "Unknown":
+    ends = phase in TERMINAL_PHASES
+    if ends and terminating and always_restarts(home):
+        ends = False  # killed by its deletion: it's lost, and will be made again
+    elif phase != "Unknown":
         fields["phase"] = phase
     if not (home.get("status") or {}).get("startTime") and behind.get("startTime"):
         fields["startTime"] = behind["startTime"]
@@ -106,7 +109,13 @@ def reflect(
     for name in CONTAINER_STATUSES:
         if fields[name]:
             fields[name] = _add_restarts(home, name, fields[name], restarts or {})
-    return WantedStatus(fields, _reflect_conditions(home, behind, terminating=terminating))
+    conditions = _reflect_conditions(home, behind, terminating=terminating and not ends)
+    return WantedStatus(fields, conditions)
+
+
+def always_restarts(home: KubeObject) -> bool:
+    """Whether the pod's containers run again however they end: if it's lost, it's made anew."""
+    return home["spec"].get("restartPolicy", "Always") == "Always"
 
 
 def _host_fields(address: str) -> dict[str, Any]:

@@ -108,6 +108,24 @@ def test_conditions_of_others_stay() -> None:
     assert found["conditions"][:3] == foreign
 
 
+@pytest.mark.parametrize(
+    ("policy", "terminating", "phase"),
+    [
+        ("Always", True, "Running"),
+        ("Always", False, "Failed"),
+        ("OnFailure", True, "Failed"),
+        ("Never", True, "Failed"),
+    ],
+)
+def test_a_pod_killed_by_a_deletion_nobody_here_asked_for_has_not_ended(
+    policy: str, terminating: bool, phase: str
+) -> None:
+    home = build_pod(phase="Running")
+    home["spec"]["restartPolicy"] = policy
+    found = reflected(home, build_behind(phase="Failed"), terminating=terminating)
+    assert found["phase"] == phase
+
+
 def test_transition_time_stays_while_the_status_does() -> None:
     home = build_pod(conditions=[condition("Ready", reason="Old")])
     ready = by_type(reflected(home, build_behind()))["Ready"]
