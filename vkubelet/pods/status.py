@@ -115,7 +115,8 @@ def reflect(
 
 def always_restarts(home: KubeObject) -> bool:
     """Whether the pod's containers run again however they end: if it's lost, it's made anew."""
-    return home["spec"].get("restartPolicy", "Always") == "Always"
+    policy: str = home["spec"].get("restartPolicy", "Always")
+    return policy == "Always"
 
 
 def _host_fields(address: str) -> dict[str, Any]:
