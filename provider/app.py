@@ -5,27 +5,32 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from certs.rotation import CsrCertificates, FileCertificates, SelfSignedCertificates
+from provider.collector import set_known_aside
 from provider.config import CertificateMode, Config, HomeConfig, KubeletConfig
 from provider.errors import MissingRightsError, StartError
 from provider.health import HealthServer
-from provider.mapping.cluster import ClusterMapping
-from provider.mapping.membership import MembershipRules
+from provider.lock import find_lock_key
+from provider.mapping.groups import NodeMapping
+from provider.mapping.resolve import MappingState, restore_state
+from provider.node_config import ForeignUse
+from provider.node_plan import build_node_plan
 from provider.nodes.remote_nodes import NodePlan, RemoteNodes
-from provider.nodes.virtual_node import NodeSettings
 from provider.peering import Peering
 from provider.pods.namespaces import RemoteNamespaces
 from provider.pods.remote_pods import RemotePods
-from provider.pods.usage import RemoteUsage
+from provider.pods.usage import OwnUsage, RemoteUsage
+from provider.reflection.dependents import Dependents
 from provider.remote import RemoteProvider
 from provider.rights import find_missing_rights, home_rights
 from provider.translation.pod import TranslatedPod, TranslationContext, translate_pod
 from provider.translation.status import translate_status
 from vkubelet.config import KubeletPolicy, NamespaceFilter, UnreachablePolicy
 from vkubelet.errors import RetryError
-from vkubelet.interface import CertificateSource, Taint
+from vkubelet.interface import CertificateSource
 from vkubelet.kube.access import (
     ClusterAccess,
     in_cluster_namespace,
@@ -35,8 +40,7 @@ from vkubelet.kube.access import (
 from vkubelet.kube.client import KubeClient
 from vkubelet.kube.errors import ForbiddenError, KubeError, UnauthorizedError
 from vkubelet.kube.leader import LeaderLock
-from vkubelet.kube.objects import NAMESPACES, KubeObject, NamespacedName
-from vkubelet.kube.selector import parse_selector
+from vkubelet.kube.objects import NAMESPACES, NODES, KubeObject, NamespacedName
 from vkubelet.kubelet import Kubelet
 from vkubelet.supervision import interruptible, run_component
 
@@ -45,7 +49,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RETRY_SECONDS = 2.0
-DEFAULT_SYSTEM_NAMESPACE = "kube-system"
 
 
 class Application:
@@ -55,8 +58,16 @@ class Application:
     It has its lock before anything is registered; parts stop in reverse order, the lock last.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, mapping: NodeMapping) -> None:
+        """
+        Take what the user decided; nothing happens before `run`.
+
+        Args:
+            config: All of it.
+            mapping: The node mapping that it asks for.
+        """
         self._config = config
+        self._mapping = mapping
         self._waiting_for = "starting"
         self._kubelet: Kubelet | None = None
         self._remote: RemoteProvider | None = None
@@ -87,19 +98,17 @@ class Application:
 
     async def _run_with_clusters(self, home: KubeClient, remote: KubeClient) -> None:
         config = self._config
-        system_namespace = (
-            config.home.system_namespace or in_cluster_namespace() or DEFAULT_SYSTEM_NAMESPACE
-        )
+        key = find_lock_key(config.home.system_namespace, config.remote.cluster)
         lock = LeaderLock(
             home,
-            namespace=system_namespace,
-            name=f"vkubelet-{config.remote.cluster}",
+            namespace=key.namespace,
+            name=key.name,
             identity=f"{socket.gethostname()}_{os.getpid()}",
         )
         async with interruptible():
             self._waiting_for = f"the home API server {home.server}"
-            peering = await self._retry(lambda: identify_peering(home, config))
-            await self._retry(lambda: self._check_home_rights(home, system_namespace))
+            peering = await self._retry(lambda: self._identify_peering(home))
+            await self._retry(lambda: self._check_home_rights(home, key.namespace))
             await lock.acquire(self._on_waiting_for_lock)
         self._waiting_for = "the first sync"
         try:
@@ -110,19 +119,29 @@ class Application:
             await lock.release()
 
     async def _serve(self, home: KubeClient, remote: KubeClient, peering: Peering) -> None:
-        provider = build_provider(remote, peering, self._config)
+        async with interruptible():
+            state = await self._retry(lambda: read_mapping_state(home, peering))
+        config = self._config
+        plan = replace(
+            build_node_plan(config.nodes, config.capacity, self._mapping, peering),
+            state=state,
+            removal_delay_seconds=config.removal.delay.seconds,
+        )
+        provider = build_provider(home, remote, peering, config, plan)
         kubelet = Kubelet(
             provider,
             home,
-            build_certificates(home, self._config),
-            build_policy(self._config, peering),
+            build_certificates(home, config),
+            build_policy(config, peering),
         )
+        provider.follow_home_pods(kubelet.home_pods)
         self._remote, self._kubelet = provider, kubelet
         async with asyncio.TaskGroup() as running:
             running.create_task(run_component("remote", provider.run), name="remote")
             async with interruptible() as serving:
                 serving.create_task(run_component("kubelet", kubelet.run), name="kubelet")
                 await kubelet.wait_ready()
+                set_known_aside()
                 logger.info("ready: peering %s", peering.remote_cluster)
                 await asyncio.Event().wait()
 
@@ -148,6 +167,9 @@ class Application:
             except KubeError as error:
                 logger.warning("home API server: %s; trying again", error)
             await asyncio.sleep(RETRY_SECONDS)
+
+    async def _identify_peering(self, home: KubeClient) -> Peering:
+        return await identify_peering(home, self._config.home.cluster, self._config.remote.cluster)
 
     async def _check_home_rights(self, home: KubeClient, system_namespace: str) -> None:
         kubelet = self._config.kubelet
@@ -176,20 +198,37 @@ async def load_home_access(config: HomeConfig) -> ClusterAccess:
     return await load_kubeconfig(config.kubeconfig, config.context)
 
 
-async def identify_peering(home: KubeClient, config: Config) -> Peering:
-    """Identify this peering: home is known by the UID of its kube-system namespace."""
+async def identify_peering(
+    home: KubeClient, home_cluster: str | None, remote_cluster: str
+) -> Peering:
+    """
+    Identify a peering: home is known by the UID of its kube-system namespace.
+
+    Raises:
+        KubeError: If the home API server can't be asked.
+    """
     namespace = await home.get(NAMESPACES, NamespacedName("", "kube-system"))
     uid = str(namespace["metadata"]["uid"])
     return Peering(
         home_uid=uid,
-        home_cluster=config.home.cluster or uid.partition("-")[0],
-        remote_cluster=config.remote.cluster,
+        home_cluster=home_cluster or uid.partition("-")[0],
+        remote_cluster=remote_cluster,
     )
 
 
-def build_provider(remote: KubeClient, peering: Peering, config: Config) -> RemoteProvider:
+async def read_mapping_state(home: KubeClient, peering: Peering) -> MappingState:
+    """Read how an earlier process left names and slices, off our Nodes."""
+    nodes = await home.list(NODES, label_selector=peering.label_selector)
+    return restore_state(
+        (node["metadata"]["name"], node["metadata"].get("annotations", {})) for node in nodes
+    )
+
+
+def build_provider(
+    home: KubeClient, remote: KubeClient, peering: Peering, config: Config, plan: NodePlan
+) -> RemoteProvider:
     """Build the remote cluster's side."""
-    nodes = RemoteNodes(remote, build_node_plan(config, peering))
+    nodes = RemoteNodes(remote, plan)
 
     def translate(node: str, pod: KubeObject, *, remote_namespace: str) -> TranslatedPod:
         placement = nodes.placement(node)
@@ -202,6 +241,8 @@ def build_provider(remote: KubeClient, peering: Peering, config: Config) -> Remo
             node=placement.view,
             selection=placement.selection,
             accepted_taints=config.nodes.tolerate,
+            api_access=config.pods.api_access,
+            home_api_server=config.pods.home_api_server,
         )
         return translate_pod(pod, context)
 
@@ -211,34 +252,32 @@ def build_provider(remote: KubeClient, peering: Peering, config: Config) -> Remo
     namespaces = RemoteNamespaces(
         remote, peering, template=config.namespaces.remote, adopt=config.namespaces.adopt
     )
+    ignores_others = config.capacity.foreign_use is ForeignUse.IGNORE
+    is_scoped = ignores_others and config.namespaces.all_named
+    followed = tuple(namespaces.name(name) for name in config.namespaces.names)
+    dependents = Dependents(
+        home,
+        remote,
+        peering,
+        namespaces,
+        api_access=config.pods.api_access,
+        namespaces=followed if is_scoped else (),
+    )
     pods = RemotePods(
-        remote, peering, namespaces, translate=translate, translate_status=translate_back
+        remote,
+        peering,
+        namespaces,
+        dependents,
+        translate=translate,
+        translate_status=translate_back,
+        followed=followed if is_scoped else (),
     )
-    return RemoteProvider(remote, nodes, RemoteUsage(remote, peering, nodes.ledger), pods)
-
-
-def build_node_plan(config: Config, peering: Peering) -> NodePlan:
-    """Build how virtual nodes are made of physical ones."""
-    nodes = config.nodes
-    return NodePlan(
-        mapping=ClusterMapping(nodes.name or config.remote.cluster),
-        rules=MembershipRules(parse_selector(nodes.selector), nodes.tolerate),
-        settings=NodeSettings(
-            peering=peering,
-            mapping=nodes.mapping.value,
-            labels=dict(item.split("=", 1) for item in nodes.labels),
-            annotations=dict(item.split("=", 1) for item in nodes.annotations),
-            taints=tuple(build_taint(item) for item in nodes.taints),
-            default_taint=not nodes.no_default_taint,
-        ),
+    usage = (
+        OwnUsage(pods.followed, nodes.ledger)
+        if ignores_others
+        else RemoteUsage(remote, peering, nodes.ledger)
     )
-
-
-def build_taint(text: str) -> Taint:
-    """Build a taint of KEY[=VALUE]:EFFECT."""
-    pair, _, effect = text.rpartition(":")
-    key, _, value = pair.partition("=")
-    return Taint(key=key, value=value, effect=effect)
+    return RemoteProvider(remote, nodes, usage, pods, dependents)
 
 
 def build_certificates(home: KubeClient, config: Config) -> CertificateSource:
@@ -275,9 +314,10 @@ def build_policy(config: Config, peering: Peering) -> KubeletPolicy:
         ),
         daemonset_pods=config.pods.daemonsets,
         unreachable=UnreachablePolicy(action=config.remote.unreachable),
+        drain_timeout_seconds=config.removal.drain_timeout.seconds,
     )
 
 
-async def run(config: Config) -> None:
+async def run(config: Config, mapping: NodeMapping) -> None:
     """Run one peering until a signal; see `Application.run`."""
-    await Application(config).run()
+    await Application(config, mapping).run()

@@ -12,6 +12,8 @@ from decimal import Decimal
 from provider.requests import NOTHING, Resources
 from vkubelet.kube.objects import NamespacedName
 
+_NONE = Decimal(0)
+
 
 @dataclass(frozen=True, slots=True)
 class _RemotePod:
@@ -124,7 +126,8 @@ def _accumulate(
     """Add amounts to the sums of a name, or take them off; what comes to nothing is dropped."""
     total = sums.setdefault(name, {})
     for resource, amount in amounts.items():
-        value = total.get(resource, Decimal(0)) + sign * amount
+        known = total.get(resource, _NONE)
+        value = known + amount if sign > 0 else known - amount
         if value:
             total[resource] = value
         else:

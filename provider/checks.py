@@ -10,6 +10,7 @@ from provider.mapping.errors import MappingError
 from provider.mapping.naming import NodeNaming
 from provider.mapping.selector import parse_named_selector
 from provider.taints import EFFECTS, parse_accepted_taint
+from provider.translation.pod import ApiServerAddress
 from vkubelet.config import PortRange
 from vkubelet.kube.names import is_dns_label, is_dns_subdomain, is_label_key, is_label_value
 from vkubelet.kube.quantity import parse_quantity
@@ -149,17 +150,20 @@ def read_capacity_limit(value: object) -> object:
     return CapacityLimit(resource, amount)
 
 
-def read_duration(value: object) -> object:
-    """Read 90s, 5m, 1h30m; a number alone is seconds."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return Duration(value)
-    if not isinstance(value, str):
-        return value
-    match = _DURATION.fullmatch(f"{value}s" if value.isdecimal() else value)
-    if match is None or not value:
-        raise ValueError(f"{value!r} is not a duration (such as 90s, 5m, 1h30m)")
+def parse_duration(text: str) -> Duration:
+    """Parse 90s, 5m, 1h30m; a number alone is seconds."""
+    match = _DURATION.fullmatch(f"{text}s" if text.isdecimal() else text)
+    if match is None or not text:
+        raise ValueError(f"{text!r} is not a duration (such as 90s, 5m, 1h30m)")
     hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return Duration(hours * 3600 + minutes * 60 + seconds)
+
+
+def read_duration(value: object) -> object:
+    """Read a duration; in a file a plain number may stand for seconds."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    return parse_duration(value) if isinstance(value, str) else value
 
 
 def check_namespace_template(text: str) -> str:
@@ -205,3 +209,24 @@ def read_listen_address(value: object) -> object:
     if not colon or not port.isdecimal() or int(port) > 65535:
         raise ValueError(f"{value!r} is not [HOST]:PORT")
     return ListenAddress(host.strip("[]"), int(port))
+
+
+def read_api_server(value: object) -> object:
+    """Read HOST:PORT, as containers are to reach it."""
+    if not isinstance(value, str):
+        return value
+    host, colon, port = value.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not port.isdecimal() or not 1 <= int(port) <= 65535:
+        raise ValueError(f"{value!r} is not HOST:PORT")
+    if not is_dns_subdomain(host) and not _is_ip_address(host):
+        raise ValueError(f"{value!r}: {host!r} is neither a host name nor an IP address")
+    return ApiServerAddress(host, int(port))
+
+
+def _is_ip_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -121,17 +121,10 @@ def _add_options(parser: argparse.ArgumentParser, command: str) -> None:
             ("--dry-run", "Show what would be removed, and remove nothing."),
             (
                 "--home-only",
-                "Leave the remote cluster alone, as it can't be reached any more; no"
-                " --remote-kubeconfig is needed.",
+                "Leave the remote cluster alone, as it's gone (no --remote-kubeconfig is needed).",
             ),
         ):
             parser.add_argument(flag, action="store_true", help=text)
-        parser.add_argument(
-            "--drain-timeout",
-            metavar="DURATION",
-            default="10m",
-            help="How long evictions may wait for PodDisruptionBudgets (default: 10m).",
-        )
 
 
 def _add_config_flags(parser: argparse.ArgumentParser, model: type[Section]) -> None:
@@ -213,17 +206,15 @@ def _plan(arguments: argparse.Namespace) -> int:
 
 
 def _teardown(arguments: argparse.Namespace) -> int:
-    model = HomeTeardownConfig if arguments.home_only else TeardownConfig
-    config = _read_config(model, arguments)
+    config = (
+        _read_config(HomeTeardownConfig, arguments)
+        if arguments.home_only
+        else _read_config(TeardownConfig, arguments)
+    )
     _configure_logging(LogLevel.WARNING)
     from provider.commands import teardown
 
-    return teardown.main(
-        config,
-        yes=arguments.yes,
-        dry_run=arguments.dry_run,
-        drain_timeout=arguments.drain_timeout,
-    )
+    return teardown.main(config, yes=arguments.yes, dry_run=arguments.dry_run)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -23,11 +23,14 @@ from provider.checks import (
     check_namespace_name,
     check_namespace_template,
     check_selector,
+    read_api_server,
     read_listen_address,
     read_port_range,
 )
 from provider.flags import Flag, Section
-from provider.node_config import CapacityConfig, NodeConfig
+from provider.node_config import CapacityConfig, DrainConfig, NodeConfig, RemovalConfig
+from provider.translation.pod import ApiServerAddress
+from provider.translation.tokens import ApiAccess
 from vkubelet.config import DaemonSetPolicy, PortRange, UnreachableAction
 
 
@@ -57,13 +60,14 @@ class HomeConfig(Section):
     context: Annotated[str | None, Flag("--context", "NAME")] = None
     """Context in that kubeconfig (default: its current one)."""
 
-    cluster: Annotated[str | None, AfterValidator(check_dns_label), Flag("--home-cluster", "NAME")] = (
-        None
-    )
+    cluster: Annotated[
+        Annotated[str, AfterValidator(check_dns_label)] | None, Flag("--home-cluster", "NAME")
+    ] = None
     """Name of the home cluster in remote namespaces (default: from the UID of kube-system)."""
 
     system_namespace: Annotated[
-        str | None, AfterValidator(check_dns_label), Flag("--system-namespace", "NAMESPACE")
+        Annotated[str, AfterValidator(check_dns_label)] | None,
+        Flag("--system-namespace", "NAMESPACE"),
     ] = None
     """Namespace of the lock Lease (default: the process's own namespace, else kube-system)."""
 
@@ -106,7 +110,8 @@ class NamespaceConfig(Section):
     """Home namespace whose pods are reflected; repeatable; '*' for all but the system ones."""
 
     selector: Annotated[
-        str | None, AfterValidator(check_selector), Flag("--namespace-selector", "SELECTOR")
+        Annotated[str, AfterValidator(check_selector)] | None,
+        Flag("--namespace-selector", "SELECTOR"),
     ] = None
     """Home namespaces with these labels are reflected too."""
 
@@ -146,6 +151,26 @@ class PodConfig(Section):
         DaemonSetPolicy.PLACEHOLDER
     )
     """DaemonSet pods: placeholder (Running, no containers), pending or reflect."""
+
+    api_access: Annotated[ApiAccess, Flag("--api-access", "MODE")] = ApiAccess.NONE
+    """API server that pods can reach with their service account: none, home (by tokens bound to the
+    home pod; the provider could use them) or remote (its own account of that name)."""
+
+    home_api_server: Annotated[
+        ApiServerAddress | None,
+        BeforeValidator(read_api_server),
+        Flag("--home-api-server", "HOST:PORT"),
+    ] = None
+    """With --api-access home: where pods in the remote cluster reach home's API server."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        at_home = self.api_access is ApiAccess.HOME
+        if at_home and self.home_api_server is None:
+            raise ValueError("--home-api-server is required with --api-access home")
+        if not at_home and self.home_api_server is not None:
+            raise ValueError("--home-api-server goes with --api-access home only")
+        return self
 
 
 class KubeletConfig(Section):
@@ -213,6 +238,7 @@ class Config(Section):
     namespaces: NamespaceConfig
     nodes: NodeConfig = Field(default_factory=NodeConfig)
     capacity: CapacityConfig = Field(default_factory=CapacityConfig)
+    removal: RemovalConfig = Field(default_factory=RemovalConfig)
     pods: PodConfig = Field(default_factory=PodConfig)
     kubelet: KubeletConfig
     process: ProcessConfig = Field(default_factory=ProcessConfig)
@@ -231,6 +257,7 @@ class TeardownConfig(Section):
 
     home: HomeConfig = Field(default_factory=HomeConfig)
     remote: RemoteConfig
+    removal: DrainConfig = Field(default_factory=DrainConfig)
 
 
 class HomeTeardownConfig(Section):
@@ -238,6 +265,7 @@ class HomeTeardownConfig(Section):
 
     home: HomeConfig = Field(default_factory=HomeConfig)
     remote: PeeringConfig
+    removal: DrainConfig = Field(default_factory=DrainConfig)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,12 +26,15 @@ class MissingRightsError(StartError):
     Attributes:
         cluster: "home" or "remote".
         rights: What is missing, such as "list pods".
+        advice: How to do without, "" if there is no way.
     """
 
-    def __init__(self, cluster: str, rights: Sequence[str]) -> None:
-        super().__init__(cluster, tuple(rights))
+    def __init__(self, cluster: str, rights: Sequence[str], advice: str = "") -> None:
+        super().__init__(cluster, tuple(rights), advice)
         self.cluster = cluster
         self.rights = tuple(rights)
+        self.advice = advice
 
     def __str__(self) -> str:
-        return f"the {self.cluster} credentials lack these rights: {', '.join(self.rights)}"
+        text = f"the {self.cluster} credentials lack these rights: {', '.join(self.rights)}"
+        return f"{text}; {self.advice}" if self.advice else text

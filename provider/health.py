@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from provider.config import ListenAddress
+from provider.checks import ListenAddress
 from provider.errors import StartError
 
 

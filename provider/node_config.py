@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from provider.checks import (
     CapacityLimit,
+    Duration,
     check_annotation_pair,
     check_dns_subdomain,
     check_label_key,
@@ -18,6 +19,7 @@ from provider.checks import (
     check_taint,
     read_accepted_taint,
     read_capacity_limit,
+    read_duration,
     read_named_selector,
 )
 from provider.flags import Flag, Section
@@ -67,17 +69,18 @@ class NodeConfig(Section):
     """Mode selector: a virtual node, and the labels of the physical nodes behind it; repeatable."""
 
     mapping_label: Annotated[
-        str | None, AfterValidator(check_label_key), Flag("--mapping-label", "KEY")
+        Annotated[str, AfterValidator(check_label_key)] | None, Flag("--mapping-label", "KEY")
     ] = None
     """Mode label: one virtual node for each value of this label, found live."""
 
-    name: Annotated[str | None, AfterValidator(check_dns_subdomain), Flag("--node-name", "NAME")] = (
-        None
-    )
+    name: Annotated[
+        Annotated[str, AfterValidator(check_dns_subdomain)] | None, Flag("--node-name", "NAME")
+    ] = None
     """Mode cluster: name of the virtual node (default: the remote cluster's)."""
 
     name_prefix: Annotated[
-        str | None, AfterValidator(check_name_prefix), Flag("--node-name-prefix", "PREFIX")
+        Annotated[str, AfterValidator(check_name_prefix)] | None,
+        Flag("--node-name-prefix", "PREFIX"),
     ] = None
     """Modes label and per-node: what names begin with (default: the remote cluster's, and '-')."""
 
@@ -157,9 +160,7 @@ class NodeConfig(Section):
 class CapacityConfig(Section):
     """What virtual nodes offer."""
 
-    percent: Annotated[
-        int, Field(ge=1, le=100), Flag("--capacity-percent", "PERCENT")
-    ] = 100
+    percent: Annotated[int, Field(ge=1, le=100), Flag("--capacity-percent", "PERCENT")] = 100
     """Offer only this share of what is free."""
 
     limits: Annotated[
@@ -179,3 +180,22 @@ class CapacityConfig(Section):
         if twice is not None:
             raise ValueError(f"--capacity-limit {twice} is given twice")
         return self
+
+
+class DrainConfig(Section):
+    """Virtual nodes that end."""
+
+    drain_timeout: Annotated[
+        Duration, BeforeValidator(read_duration), Flag("--drain-timeout", "DURATION")
+    ] = Duration(300)
+    """Before a virtual node that isn't wanted any more is removed: how long its pods are evicted;
+    those that disruption budgets still hold then are deleted."""
+
+
+class RemovalConfig(DrainConfig):
+    """Virtual nodes that end."""
+
+    delay: Annotated[
+        Duration, BeforeValidator(read_duration), Flag("--group-removal-delay", "DURATION")
+    ] = Duration(300)
+    """How long the virtual node of a group whose physical nodes are all gone is kept, NotReady."""

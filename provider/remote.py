@@ -3,20 +3,26 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import NoReturn
 
 from provider.errors import MissingRightsError, StartError
 from provider.nodes.remote_nodes import RemoteNodes
 from provider.pods.remote_pods import RemotePods
-from provider.pods.usage import RemoteUsage
+from provider.pods.usage import HomeUsage, OwnUsage, RemoteUsage
 from provider.reachability import Reachability
-from provider.rights import find_missing_rights, remote_rights
+from provider.reflection.dependents import Dependents
+from provider.reflection.events import RemoteEvents
+from provider.rights import explain_missing, find_missing_rights, remote_rights
+from provider.stats.remote_stats import RemoteStats
 from provider.streams.relay import RemoteStreams
 from vkubelet.errors import RequestError
 from vkubelet.interface import (
+    ByteStream,
     CommandStreams,
     ExitStatus,
     LogOptions,
+    NodeUsage,
     PodRef,
     StatusEvent,
     VirtualNode,
@@ -24,6 +30,7 @@ from vkubelet.interface import (
 from vkubelet.kube.client import KubeClient
 from vkubelet.kube.errors import ForbiddenError, KubeError, UnauthorizedError
 from vkubelet.kube.objects import KubeObject, NamespacedName
+from vkubelet.pods.home import HomePods
 from vkubelet.supervision import run_component
 
 logger = logging.getLogger(__name__)
@@ -40,13 +47,23 @@ class RemoteProvider:
     """
 
     def __init__(
-        self, client: KubeClient, nodes: RemoteNodes, usage: RemoteUsage, pods: RemotePods
+        self,
+        client: KubeClient,
+        nodes: RemoteNodes,
+        usage: RemoteUsage | OwnUsage,
+        pods: RemotePods,
+        dependents: Dependents,
     ) -> None:
         self._client = client
         self._nodes = nodes
         self._usage = usage
+        self._home_usage = HomeUsage(nodes.ledger)
         self._pods = pods
+        self._dependents = dependents
+        self._events = RemoteEvents(client, pods.tell)
+        pods.followed.add_handler(self._events.handle_remote_pod)
         self._streams = RemoteStreams(client)
+        self._stats = RemoteStats(client, pods.followed, physical_node=nodes.physical_node)
         self._reachability = Reachability(client)
         self._reachability.add_handler(pods.set_trouble)
 
@@ -54,6 +71,12 @@ class RemoteProvider:
     def trouble(self) -> str | None:
         """Why the remote API can't be reached; None when it can, "" before the first answer."""
         return self._reachability.trouble
+
+    def follow_home_pods(self, pods: HomePods) -> None:
+        """Take the view of the home pods on our nodes; to be done before anything runs."""
+        self._home_usage.follow(pods)
+        self._dependents.follow_home_pods(pods)
+        self._events.follow_home_pods(pods)
 
     async def run(self) -> NoReturn:
         """
@@ -70,12 +93,16 @@ class RemoteProvider:
             await self._wait_accepted()
             report = self._reachability.failure_handler
             self._nodes.informer.add_failure_handler(report("nodes"))
-            self._usage.informer.add_failure_handler(report("usage"))
-            self._pods.informer.add_failure_handler(report("pods"))
+            self._usage.report_failures(report)
+            self._pods.followed.report_failures(report)
             for name, run in (
                 ("remote nodes", self._nodes.informer.run),
-                ("remote usage", self._usage.informer.run),
+                ("remote usage", self._usage.run),
                 ("remote pods", self._pods.run),
+                ("dependents", self._dependents.run),
+                ("remote events", self._events.run),
+                ("remote streams", self._streams.run),
+                ("remote stats", self._stats.run),
             ):
                 group.create_task(run_component(name, run), name=name)
         raise AssertionError("the tasks above end only by an exception")
@@ -83,20 +110,24 @@ class RemoteProvider:
     async def _wait_accepted(self) -> None:
         while True:
             try:
-                missing = await find_missing_rights(self._client, remote_rights())
+                rights = remote_rights(self._pods.followed.namespaces)
+                missing = await find_missing_rights(self._client, rights)
             except (UnauthorizedError, ForbiddenError) as error:
                 raise StartError(f"the remote credentials aren't accepted: {error}") from error
             except KubeError as error:
                 logger.debug("remote API server: %s", error)
             else:
                 if missing:
-                    raise MissingRightsError("remote", [str(right) for right in missing])
+                    raise MissingRightsError(
+                        "remote", [str(right) for right in missing], explain_missing(missing)
+                    )
                 return
             await asyncio.sleep(RETRY_SECONDS)
 
     async def watch_nodes(self) -> AsyncIterator[Sequence[VirtualNode]]:
-        """See `Provider.watch_nodes`; what is used is known before the first."""
-        await self._usage.informer.wait_synced()
+        """See `Provider.watch_nodes`; what is used, on both sides, is known before the first."""
+        await self._usage.wait_synced()
+        await self._home_usage.wait_synced()
         async for nodes in self._nodes.watch():
             yield nodes
 
@@ -131,6 +162,30 @@ class RemoteProvider:
         return await self._streams.exec(
             key, container, command, streams, tty=tty, home_namespace=ref.namespace
         )
+
+    async def attach(
+        self, ref: PodRef, container: str, streams: CommandStreams, *, tty: bool
+    ) -> ExitStatus:
+        """See `Provider.attach`."""
+        key = self._find(ref, container)
+        return await self._streams.attach(
+            key, container, streams, tty=tty, home_namespace=ref.namespace
+        )
+
+    @asynccontextmanager
+    async def port_forward(self, ref: PodRef, port: int) -> AsyncIterator[ByteStream]:
+        """See `Provider.port_forward`."""
+        key = self._pods.find(ref)
+        if key is None:
+            raise RequestError(404, f'pod "{ref.name}" does not exist')
+        async with self._streams.port_forward(
+            key, port, home_namespace=ref.namespace, home_uid=ref.uid
+        ) as stream:
+            yield stream
+
+    async def stats(self, node: str) -> NodeUsage:
+        """See `Provider.stats`."""
+        return await self._stats.read(node)
 
     def _find(self, ref: PodRef, container: str) -> NamespacedName:
         """

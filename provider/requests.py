@@ -20,6 +20,7 @@ Resources: TypeAlias = Mapping[str, Decimal]
 """Amounts by resource name: cores, bytes, pieces."""
 
 NOTHING: Resources = MappingProxyType({})
+ONE = Decimal(1)
 TERMINAL_PHASES = ("Succeeded", "Failed")
 POD_LEVEL_RESOURCES = ("cpu", "memory")
 HUGE_PAGES_PREFIX = "hugepages-"
@@ -94,7 +95,7 @@ def pod_requests(pod: CountedPod) -> Resources:
     requests = _container_requests(pod)
     _apply_pod_level(requests, pod)
     _add(requests, pod.spec.overhead)
-    requests["pods"] = Decimal(1)
+    requests["pods"] = ONE
     return requests
 
 
@@ -108,7 +109,7 @@ def _container_requests(pod: CountedPod) -> dict[str, Decimal]:
     }
     infeasible = _is_resize_infeasible(pod)
     specified = _aggregate(pod, lambda container: _requests(container.resources))
-    if not statuses:
+    if not infeasible and _is_as_specified(pod, statuses):
         return specified
 
     def allocated(container: _Container) -> _ResourceList | None:
@@ -131,6 +132,23 @@ def _container_requests(pod: CountedPod) -> dict[str, Decimal]:
     if not infeasible:
         _raise_to(total, specified)
     return total
+
+
+def _is_as_specified(pod: CountedPod, statuses: Mapping[str, _ContainerStatus]) -> bool:
+    """Whether no status tells of other requests than the spec, as it is but amid a resize."""
+    if not statuses:
+        return True
+    if pod.status.allocated_resources is not None:
+        return False
+    for container in (*(pod.spec.init_containers or ()), *(pod.spec.containers or ())):
+        status = statuses.get(container.name)
+        if status is None:
+            continue
+        specified = _requests(container.resources) or {}
+        for told in (status.allocated_resources, _requests(status.resources)):
+            if told is not None and told != specified:
+                return False
+    return True
 
 
 def _aggregate(
@@ -193,7 +211,8 @@ def _decode(amounts: _ResourceList | None) -> dict[str, Decimal]:
 
 def _add(total: dict[str, Decimal], amounts: _ResourceList | None) -> None:
     for name, text in (amounts or {}).items():
-        total[name] = total.get(name, Decimal(0)) + _parse(text)
+        value, known = _parse(text), total.get(name)
+        total[name] = value if known is None else known + value
 
 
 def _raise_to(total: dict[str, Decimal], floor: Resources) -> None:

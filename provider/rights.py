@@ -13,6 +13,7 @@ from vkubelet.kube.objects import (
     NAMESPACES,
     NODES,
     PODS,
+    SECRETS,
     SELF_SUBJECT_ACCESS_REVIEWS,
     SUBJECT_ACCESS_REVIEWS,
     TOKEN_REVIEWS,
@@ -49,10 +50,11 @@ def home_rights(
 ) -> tuple[Right, ...]:
     """List what the process needs in the home cluster."""
     rights = (
-        *_rights("get list watch create patch", NODES),
+        *_rights("get list watch create patch delete", NODES),
         *_rights("patch", NODES, "status"),
-        *_rights("list watch delete", PODS),
+        *_rights("get list watch delete", PODS),
         *_rights("patch", PODS, "status"),
+        *_rights("create", PODS, "eviction"),
         *_rights("create patch", EVENTS),
         *_rights("create patch", LEASES, namespace="kube-node-lease"),
         *_rights("get create update", LEASES, namespace=system_namespace),
@@ -74,15 +76,42 @@ def home_rights(
     return rights
 
 
-def remote_rights() -> tuple[Right, ...]:
-    """List what the process needs in the remote cluster."""
+def remote_rights(namespaces: Sequence[str] = ()) -> tuple[Right, ...]:
+    """
+    List what the process needs in the remote cluster.
+
+    Args:
+        namespaces: Where pods are followed; none: in the whole cluster.
+    """
+    rights = _rights("list watch", NODES)
+    if not namespaces:
+        rights += _rights("create", NAMESPACES)
+    for namespace in namespaces or ("",):
+        rights += (
+            *_rights("get list watch create delete", PODS, namespace=namespace),
+            *_rights("get", PODS, "log", namespace),
+            *_rights("get create", PODS, "exec", namespace),
+            *_rights("get create", PODS, "attach", namespace),
+            *_rights("get create", PODS, "portforward", namespace),
+            *_rights("get", NAMESPACES, namespace=namespace, name=namespace),
+            *_rights("get list watch create update delete", CONFIG_MAPS, namespace=namespace),
+            *_rights("get list watch create update delete", SECRETS, namespace=namespace),
+            *_rights("list watch", EVENTS, namespace=namespace),
+        )
+    return rights
+
+
+def explain_missing(rights: Sequence[Right]) -> str:
+    """Say which flag makes a missing right of the remote side unnecessary, "" if none does."""
+    everywhere = (
+        right.resource is PODS and right.verb in ("list", "watch") and not right.namespace
+        for right in rights
+    )
+    if not any(everywhere):
+        return ""
     return (
-        *_rights("list watch", NODES),
-        *_rights("get list watch create delete", PODS),
-        *_rights("get", PODS, "log"),
-        *_rights("get create", PODS, "exec"),
-        *_rights("get create", NAMESPACES),
-        *_rights("get create", CONFIG_MAPS),
+        "with --foreign-use ignore and --namespace NAME, rights on pods are needed in the remote"
+        " namespaces only"
     )
 
 

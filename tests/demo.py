@@ -3,7 +3,7 @@ The main job end to end on two real control planes: `make demo`.
 
 Each step prints the command that a user would type and its real output, and is checked. It stays
 up until Ctrl-C; with EXIT=1 it ends by itself, with exit code 0 only if every step gave what it
-should.
+should. MAPPING=selector, label, per-node or split shows another node mapping than `cluster`.
 """
 
 import asyncio
@@ -11,9 +11,8 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from rich.console import Console
@@ -23,56 +22,48 @@ from tests.cluster.binaries import BinariesMissingError
 from tests.cluster.cluster import Cluster, start_clusters
 from tests.cluster.errors import ClusterError
 from tests.cluster.kubectl import Completed
-from tests.cluster.peering import PhysicalNodes, Vkubelet, grant_rights, run_vkubelet
+from tests.cluster.peering import (
+    USER,
+    PhysicalNodes,
+    Vkubelet,
+    build_environment,
+    grant_rights,
+    run_vkubelet,
+)
 from tests.cluster.waiting import wait_until
+from tests.demo_modes import (
+    MODES,
+    PHYSICAL_NODES,
+    Mode,
+    build_deployment,
+    build_foreign_pod,
+)
 from vkubelet.errors import ShutdownRequested
 from vkubelet.supervision import interruptible
 
-CAPACITY = {"cpu": "4", "memory": "8Gi", "pods": "110"}
-CONTROL_PLANE_TAINT = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
-PHYSICAL_NODES: Sequence[dict[str, Any]] = (
-    {"name": "control-plane", "taints": [CONTROL_PLANE_TAINT], "capacity": CAPACITY},
-    {"name": "ssd-1", "labels": {"disktype": "ssd"}, "capacity": CAPACITY},
-    {"name": "ssd-2", "labels": {"disktype": "ssd"}, "capacity": CAPACITY},
-    {"name": "hdd-1", "labels": {"disktype": "hdd"}, "capacity": CAPACITY},
-)
 NAMESPACE = "demo"
 STEP_TIMEOUT_SECONDS = 60.0
-
-DEPLOYMENT = """\
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: hello
-  namespace: demo
-spec:
-  replicas: 2
-  selector:
-    matchLabels: {app: hello}
-  template:
-    metadata:
-      labels: {app: hello}
-    spec:
-      nodeSelector: {type: virtual-kubelet}
-      tolerations:
-        - {key: virtual-kubelet.io/provider, operator: Exists}
-      terminationGracePeriodSeconds: 2
-      containers:
-        - name: hello
-          image: busybox
-          command: [sh, -c, "echo hello from $HOSTNAME; exec sleep 3600"]
-"""
 
 
 class Demo:
     """The steps, and what went wrong in them."""
 
-    def __init__(self, console: Console, home: Cluster, remote: Cluster) -> None:
+    def __init__(self, console: Console, home: Cluster, remote: Cluster, mode: Mode) -> None:
         self._console = console
         self._home = home
         self._remote = remote
+        self._mode = mode
         self._step = 0
         self.failures: list[str] = []
+
+    async def prepare(self) -> None:
+        """Show the remote cluster, and what the mode would make of it."""
+        self._title("The remote cluster's nodes")
+        for command in self._mode.labels:
+            await self._kubectl(self._remote, "label", "node", *command)
+        await self._kubectl(self._remote, "get", "nodes", "-L", self._mode.column)
+        self._title("What there would be: vkubelet plan")
+        await self._plan()
 
     async def run(self) -> None:
         """Show everything, step by step."""
@@ -81,17 +72,88 @@ class Demo:
         await self._show_affinity()
         await self._show_streams()
         await self._delete()
+        if self._mode.changes:
+            await self._change()
+        if self._mode.foreign_node:
+            await self._show_foreign_use(self._mode.foreign_node)
+
+    async def _plan(self) -> None:
+        arguments = [
+            f"--remote-kubeconfig={self._remote.kubeconfig_for(USER)}",
+            "--remote-cluster=cloud",
+            *self._mode.arguments,
+        ]
+        self._console.print(f"[bold]$ vkubelet plan {shlex.join(arguments)}", soft_wrap=True)
+        started = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "provider", "plan", *arguments),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=build_environment(),
+        )
+        output, _ = await started.communicate()
+        self._console.print(output.decode().rstrip(), highlight=False, markup=False)
+        self._check(started.returncode == 0, "exit code 0 of vkubelet plan", quiet=True)
+        for name in self._mode.virtual_nodes:
+            self._check(name in output.decode(), f"{name} is planned")
 
     async def _show_nodes(self) -> None:
-        self._title("The remote cluster's nodes, and the virtual node at home")
-        await self._kubectl(self._remote, "get", "nodes", "-L", "disktype")
+        self._title("The virtual nodes at home")
         shown = await self._kubectl(self._home, "get", "nodes", "-o", "wide")
-        self._check("cloud" in shown.stdout and " Ready" in shown.stdout, "the node cloud is Ready")
+        for name in self._mode.virtual_nodes:
+            self._check(
+                any(line.split()[:2] == [name, "Ready"] for line in shown.stdout.splitlines()),
+                f"the node {name} is Ready",
+            )
+
+    async def _change(self) -> None:
+        self._title("A physical node changes its label")
+        for command in self._mode.changes:
+            await self._kubectl(self._remote, "label", "node", *command, "--overwrite")
+        for name, cores in self._mode.after_change.items():
+            await self._wait_allocatable(name, cores)
+        await self._show_allocatable()
+
+    async def _show_foreign_use(self, node: str) -> None:
+        self._title(f"Somebody else's pod takes 3 of the 4 cores of {node}")
+        pod = build_foreign_pod(node)
+        await self._kubectl(self._remote, "apply", "-f", "-", stdin=pod)
+        await self._wait_allocatable(f"cloud-{node}", "1")
+        await self._show_allocatable()
+        self._title("What doesn't fit over there isn't scheduled at home")
+        deployment = build_deployment("large", f"cloud-{node}", replicas=1, cpu="2")
+        await self._kubectl(self._home, "apply", "-f", "-", stdin=deployment)
+        waited = await self._kubectl(
+            self._home,
+            "wait",
+            "--for=jsonpath={.status.conditions[0].reason}=Unschedulable",
+            *("pod", "-l=app=large", f"-n={NAMESPACE}", "--timeout=30s"),
+        )
+        self._check("condition met" in waited.stdout, "home's scheduler says so")
+        await self._kubectl(self._home, "get", "pods", "-o", "wide", f"-n={NAMESPACE}")
+
+    async def _show_allocatable(self) -> None:
+        columns = "NAME:.metadata.name,CPU:.status.allocatable.cpu,PODS:.status.allocatable.pods"
+        await self._kubectl(self._home, "get", "nodes", "-o", f"custom-columns={columns}")
+
+    async def _wait_allocatable(self, node: str, cores: str) -> None:
+        async def offers() -> bool:
+            path = "jsonpath={.status.allocatable.cpu}"
+            shown = await self._home.kubectl("get", "node", node, "-o", path, check=False)
+            return shown.stdout == cores
+
+        what = f"{node} offers {cores} cores"
+        try:
+            await wait_until(offers, what, timeout_seconds=STEP_TIMEOUT_SECONDS)
+        except ClusterError:
+            self._check(False, what)
+        else:
+            self._check(True, what)
 
     async def _deploy(self) -> None:
-        self._title("A Deployment at home that tolerates the virtual node")
-        self._console.print(Syntax(DEPLOYMENT, "yaml", background_color="default"))
-        await self._kubectl(self._home, "apply", "-f", "-", stdin=DEPLOYMENT)
+        self._title("A Deployment at home that tolerates virtual nodes")
+        deployment = build_deployment("hello", self._mode.target)
+        self._console.print(Syntax(deployment, "yaml", background_color="default"))
+        await self._kubectl(self._home, "apply", "-f", "-", stdin=deployment)
         await self._kubectl(
             self._home,
             "rollout",
@@ -105,7 +167,9 @@ class Demo:
         self._check(here.stdout.count("Running") == 2, "two pods run at home's view")
         there = await self._kubectl(self._remote, "get", "pods", "-o", "wide", "-A")
         self._check(there.stdout.count("Running") == 2, "two pods run in the remote cluster")
-        self._check("control-plane" not in there.stdout, "none is on the tainted control plane")
+        nodes = {line.split()[7] for line in there.stdout.splitlines()[1:]}
+        allowed = " or ".join(self._mode.lands)
+        self._check(nodes <= set(self._mode.lands), f"they are on {allowed} only")
 
     async def _show_affinity(self) -> None:
         self._title("The affinity that was injected into a remote pod")
@@ -184,7 +248,7 @@ def _pretty_json(text: str) -> str:
     return msgspec.json.format(text.encode(), indent=2).decode()
 
 
-async def show(console: Console, *, stay: bool) -> int:
+async def show(console: Console, mode: Mode, *, stay: bool) -> int:
     """Start everything, show it, and stay if asked to."""
     started = time.monotonic()
     console.print("starting a home and a remote control plane …")
@@ -193,12 +257,13 @@ async def show(console: Console, *, stay: bool) -> int:
         await grant_rights(home, remote)
         await home.kubectl("create", "namespace", NAMESPACE)
         await PhysicalNodes(remote, PHYSICAL_NODES).start()
-        arguments = [f"--namespace={NAMESPACE}"]
+        demo = Demo(console, home, remote, mode)
+        await demo.prepare()
+        arguments = [f"--namespace={NAMESPACE}", *mode.arguments]
         async with run_vkubelet(
             home, remote, remote_cluster="cloud", arguments=arguments
         ) as vkubelet:
             _show_command(console, vkubelet)
-            demo = Demo(console, home, remote)
             await demo.run()
             console.rule()
             for failure in demo.failures:
@@ -207,7 +272,7 @@ async def show(console: Console, *, stay: bool) -> int:
                 took = time.monotonic() - started
                 console.print(f"[green]every step gave what it should ({took:.0f} s)")
             if stay:
-                await _stay(console, home, remote)
+                await _stay(console, home, remote, mode)
             return 1 if demo.failures else 0
 
 
@@ -218,7 +283,7 @@ def _show_command(console: Console, vkubelet: Vkubelet) -> None:
         console.print(f"  {argument} \\", highlight=False, soft_wrap=True)
 
 
-async def _stay(console: Console, home: Cluster, remote: Cluster) -> None:
+async def _stay(console: Console, home: Cluster, remote: Cluster, mode: Mode) -> None:
     kubectl = Path(home.build_kubectl_command()[0])
     console.print(
         "\nEverything stays up until Ctrl-C. In other terminals:\n"
@@ -230,7 +295,7 @@ async def _stay(console: Console, home: Cluster, remote: Cluster) -> None:
         f"  kubectl -n {NAMESPACE} patch deployment try -p "
         '\'{"spec":{"template":{"spec":{"tolerations":[{"operator":"Exists"}]}}}}\'\n'
         f"  kubectl -n {NAMESPACE} exec -it deployment/try -- sh\n"
-        "  kubectl describe node cloud",
+        f"  kubectl describe node {mode.virtual_nodes[0]}",
         highlight=False,
         markup=False,
         soft_wrap=True,
@@ -238,10 +303,10 @@ async def _stay(console: Console, home: Cluster, remote: Cluster) -> None:
     await asyncio.Event().wait()
 
 
-async def run(console: Console, *, stay: bool) -> int:
+async def run(console: Console, mode: Mode, *, stay: bool) -> int:
     """Show the demo; a signal ends it in order at any moment."""
     async with interruptible() as group:
-        task = group.create_task(show(console, stay=stay), name="demo")
+        task = group.create_task(show(console, mode, stay=stay), name="demo")
         await asyncio.wait([task])
     return task.result()
 
@@ -250,9 +315,13 @@ def main() -> int:
     """Run the demo."""
     console = Console(width=None if sys.stdout.isatty() else 120)
     stay = os.environ.get("EXIT", "") in ("", "0")
+    name = os.environ.get("MAPPING", "") or "cluster"
+    if name not in MODES:
+        console.print(f"MAPPING={name}: there are {', '.join(MODES)}", style="red", markup=False)
+        return 2
     exit_code = 1
     try:
-        exit_code = asyncio.run(run(console, stay=stay))
+        exit_code = asyncio.run(run(console, MODES[name], stay=stay))
     except* ShutdownRequested:
         console.print("stopped")
         exit_code = 0 if stay else 130

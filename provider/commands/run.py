@@ -7,8 +7,11 @@ import sys
 import uvloop
 
 from provider.app import run
+from provider.collector import calm_collector
 from provider.config import Config
 from provider.errors import StartError
+from provider.mapping.errors import MappingError
+from provider.node_plan import build_mapping
 from vkubelet.errors import ShutdownRequested
 from vkubelet.kube.errors import AccessError, KubeError
 
@@ -21,14 +24,19 @@ def main(config: Config) -> int:
 
     Returns:
         0 when a signal asked for the end, 1 when it couldn't start or go on.
+
+    Raises:
+        ConfigError: If the node mapping can't be made.
     """
     exit_code = 0
+    calm_collector()
+    mapping = build_mapping(config.nodes, config.remote.cluster)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(run(config))
+            runner.run(run(config, mapping))
     except* ShutdownRequested:
         logger.info("stopped")
-    except* (StartError, AccessError, KubeError) as group:
+    except* (StartError, AccessError, KubeError, MappingError) as group:
         for error in _leaves(group):
             sys.stderr.write(f"vkubelet: {error}\n")
         exit_code = 1

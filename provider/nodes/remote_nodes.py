@@ -1,6 +1,7 @@
 """The remote cluster's nodes, followed live, and the virtual nodes that they make."""
 
 import asyncio
+import contextlib
 import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
@@ -12,8 +13,14 @@ from provider.mapping.groups import NodeGroup, NodeMapping
 from provider.mapping.membership import MembershipRules
 from provider.mapping.physical import PhysicalNode, decode_physical_node
 from provider.mapping.resolve import MappedNodes, MappingState, map_nodes
-from provider.nodes.figures import OfferPolicy, compute_figures
-from provider.nodes.virtual_node import NodeSettings, build_view, build_virtual_node
+from provider.nodes.figures import GroupFigures, OfferPolicy
+from provider.nodes.lingering import LingeringNodes
+from provider.nodes.virtual_node import (
+    NodeSettings,
+    build_view,
+    build_virtual_node,
+    replace_figures,
+)
 from provider.translation.affinity import VirtualNodeView
 from provider.translation.selection import Selection
 from vkubelet.interface import VirtualNode
@@ -38,6 +45,7 @@ class NodePlan:
         settings: What is the same for all virtual nodes.
         offer: How much of what is free is offered.
         max_nodes: The most physical nodes behind one virtual node; None for no limit.
+        removal_delay_seconds: How long the virtual node of a group that is gone is kept.
         state: Names and slices as an earlier process left them.
     """
 
@@ -46,6 +54,7 @@ class NodePlan:
     settings: NodeSettings
     offer: OfferPolicy = field(default_factory=OfferPolicy)
     max_nodes: int | None = None
+    removal_delay_seconds: float = 0.0
     state: MappingState = field(default_factory=MappingState)
 
 
@@ -69,10 +78,15 @@ class RemoteNodes:
     def __init__(self, client: KubeClient, plan: NodePlan) -> None:
         self._plan = plan
         self._state = plan.state
+        self._physical: dict[str, PhysicalNode] = {}
         self._groups: dict[str, NodeGroup] = {}
+        self._figures: dict[str, GroupFigures] = {}
         self._nodes: dict[str, VirtualNode] = {}
+        self._lingering = LingeringNodes(plan.removal_delay_seconds)
+        self._placements: dict[str, Placement] = {}
         self._behind: defaultdict[str, list[str]] = defaultdict(list)
         self._remap = True
+        self._used_otherwise: set[str] = set()
         self._stale: set[str] = set()
         self._wake = asyncio.Event()
         self._told: tuple[object, ...] = ()
@@ -82,16 +96,18 @@ class RemoteNodes:
 
     def placement(self, node: str) -> Placement | None:
         """What confines pods of a virtual node; None if there is no such node (now)."""
-        group, virtual = self._groups.get(node), self._nodes.get(node)
-        if group is None or virtual is None:
+        return self._placements.get(node)
+
+    def physical_node(self, node: str) -> str | None:
+        """The one physical node that a virtual node stands for, if they go one to one."""
+        group = self._groups.get(node)
+        if group is None or not group.one_to_one:
             return None
-        view = build_view(virtual, group, self._plan.settings)
-        return Placement(view, group.selection)
+        return group.members[0].name if len(group.members) == 1 else None
 
     def _on_usage(self, physical_node: str) -> None:
-        names = self._behind.get(physical_node)
-        if names:
-            self._stale.update(names)
+        if physical_node in self._behind:
+            self._used_otherwise.add(physical_node)
             self._wake.set()
 
     def _on_returned(self, virtual_node: str) -> None:
@@ -110,11 +126,13 @@ class RemoteNodes:
         while True:
             self._wake.clear()
             self._compute(is_first=yielded is None)
-            nodes = tuple(self._nodes.values())
+            nodes = (*self._nodes.values(), *self._lingering.current())
             if nodes != yielded:
                 yielded = nodes
                 yield nodes
-            await self._wake.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._lingering.seconds_to_next):
+                    await self._wake.wait()
             await asyncio.sleep(SETTLE_SECONDS)
 
     def _compute(self, *, is_first: bool) -> None:
@@ -126,41 +144,53 @@ class RemoteNodes:
                 if is_first:
                     raise
                 logger.error("%s; virtual nodes stay as they are", error)  # noqa: TRY400 - one line
-        stale, self._stale = self._stale, set()
-        for name in stale & self._groups.keys():
-            self._nodes[name] = self._build(self._groups[name])
+        self._update_figures()
+
+    def _update_figures(self) -> None:
+        """Bring up to date what pods that came or went have changed."""
+        for physical_node in self._used_otherwise:
+            for name in self._behind.get(physical_node, ()):
+                self._figures[name].update(physical_node)
+                self._stale.add(name)
+        self._used_otherwise.clear()
+        for name in self._stale & self._figures.keys():
+            figures = self._figures[name].compute(self.ledger.returned(name))
+            self._nodes[name] = replace_figures(self._nodes[name], figures)
+        self._stale.clear()
 
     def _map(self) -> None:
         plan = self._plan
         mapped = map_nodes(
-            self.informer.store,
+            self._physical.values(),
             plan.mapping,
             plan.rules,
             max_nodes=plan.max_nodes,
             state=self._state,
         )
         self._state = mapped.state
+        earlier = self._nodes
         before, self._groups = self._groups, {group.name: group for group in mapped.groups}
         self._behind.clear()
         for name, group in self._groups.items():
-            if before.get(name) != group:
-                self._stale.add(name)
             for member in group.members:
                 self._behind[member.name].append(name)
-        self._nodes = {
-            name: self._nodes.get(name) or self._build(group)
-            for name, group in self._groups.items()
-        }
+        for name in before.keys() - self._groups.keys():
+            del self._figures[name], self._placements[name]
+        for name, group in self._groups.items():
+            if before.get(name) != group:
+                self._build(group)
+        self._nodes = {name: self._nodes[name] for name in self._groups}
+        self._lingering.update(earlier, self._nodes)
         self._log(mapped)
 
-    def _build(self, group: NodeGroup) -> VirtualNode:
-        figures = compute_figures(
-            group,
-            self._plan.offer,
-            used=self.ledger.used,
-            returned=self.ledger.returned(group.name),
-        )
-        return build_virtual_node(group, figures, self._plan.settings)
+    def _build(self, group: NodeGroup) -> None:
+        """Build the virtual node of a group that is new or has changed."""
+        name, settings = group.name, self._plan.settings
+        figures = GroupFigures(group, self._plan.offer, self.ledger.used)
+        node = build_virtual_node(group, figures.compute(self.ledger.returned(name)), settings)
+        self._figures[name] = figures
+        self._nodes[name] = node
+        self._placements[name] = Placement(build_view(node, group, settings), group.selection)
 
     def _log(self, mapped: MappedNodes) -> None:
         """Say what has changed of what an operator wants to know."""
@@ -179,8 +209,13 @@ class RemoteNodes:
 
     def _on_node(self, old: PhysicalNode | None, new: PhysicalNode | None) -> None:
         """Take in a node event; a heartbeat changes nothing here."""
-        if old is not None and new is not None and _essence(old) == _essence(new):
-            return
+        if new is not None:
+            essence = _essence(new)
+            if self._physical.get(new.name) == essence:
+                return
+            self._physical[new.name] = essence
+        elif old is not None:
+            del self._physical[old.name]
         self._remap = True
         self._wake.set()
 

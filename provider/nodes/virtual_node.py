@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from provider.labels import (
@@ -79,9 +79,11 @@ class NodeSettings:
 
 def build_virtual_node(group: NodeGroup, figures: Figures, settings: NodeSettings) -> VirtualNode:
     """Build the virtual node as it's to look."""
+    labels = _build_labels(group, settings)
     return VirtualNode(
         name=group.name,
-        labels=_build_labels(group, settings),
+        labels=labels,
+        inherited=frozenset(labels) - _build_own(group, settings).keys(),
         annotations=_build_annotations(group, figures, settings),
         taints=_build_taints(settings),
         capacity=_format(figures.capacity),
@@ -90,6 +92,29 @@ def build_virtual_node(group: NodeGroup, figures: Figures, settings: NodeSetting
         node_info=_build_node_info(group.members),
         cordon=group.one_to_one and any(node.unschedulable for node in group.members),
         declared_features=_find_common_features(group.members),
+    )
+
+
+def replace_figures(node: VirtualNode, figures: Figures) -> VirtualNode:
+    """Return the virtual node with other figures; what its group gives stays, capacity too."""
+    annotations = {
+        key: value for key, value in node.annotations.items() if key != LARGEST_FREE
+    } | _build_largest(figures)
+    return replace(
+        node,
+        annotations=annotations,
+        allocatable=_format(figures.allocatable),
+    )
+
+
+def build_deserted(node: VirtualNode) -> VirtualNode:
+    """Return what becomes of a virtual node whose group is gone: it offers nothing, not Ready."""
+    others = tuple(condition for condition in node.conditions if condition.type != READY)
+    return replace(
+        node,
+        annotations={key: value for key, value in node.annotations.items() if key != LARGEST_FREE},
+        allocatable=dict.fromkeys(node.allocatable, "0"),
+        conditions=(_build_not_ready(), *others),
     )
 
 
@@ -121,15 +146,18 @@ def _build_labels(group: NodeGroup, settings: NodeSettings) -> dict[str, str]:
     labels = _find_inherited_labels(group, settings)
     # Without a region, virtual nodes would share the failure zone of unlabelled real nodes.
     labels.setdefault(REGION, settings.peering.remote_cluster)
-    labels |= settings.labels
-    labels |= settings.peering.labels
-    labels |= {
+    return labels | _build_own(group, settings)
+
+
+def _build_own(group: NodeGroup, settings: NodeSettings) -> dict[str, str]:
+    return {
+        **settings.labels,
+        **settings.peering.labels,
         TYPE: TYPE_VIRTUAL_KUBELET,
         HOSTNAME: make_label_value(group.name),
         EXCLUDE_FROM_LOAD_BALANCERS: "",
         NODE_MAPPING: make_label_value(settings.mapping),
     }
-    return labels
 
 
 def _find_inherited_labels(group: NodeGroup, settings: NodeSettings) -> dict[str, str]:
@@ -149,12 +177,16 @@ def _find_inherited_labels(group: NodeGroup, settings: NodeSettings) -> dict[str
 def _build_annotations(
     group: NodeGroup, figures: Figures, settings: NodeSettings
 ) -> dict[str, str]:
-    annotations = {**settings.annotations, GROUP: group.origin, **format_slice(group)}
+    own = {GROUP: group.origin, **format_slice(group), **_build_largest(figures)}
+    return {**settings.annotations, **own}
+
+
+def _build_largest(figures: Figures) -> dict[str, str]:
     largest = figures.largest_free
-    if largest is not None:
-        value = {"name": largest.name, "free": _format(largest.free)}
-        annotations[LARGEST_FREE] = json.dumps(value, separators=(",", ":"), sort_keys=True)
-    return annotations
+    if largest is None:
+        return {}
+    value = {"name": largest.name, "free": _format(largest.free)}
+    return {LARGEST_FREE: json.dumps(value, separators=(",", ":"), sort_keys=True)}
 
 
 def _build_taints(settings: NodeSettings) -> tuple[Taint, ...]:
@@ -188,18 +220,22 @@ def _build_ready(group: NodeGroup) -> NodeCondition:
     they made the virtual node NotReady, a blip of the remote nodes would evict its pods.
     """
     if not group.members:
-        return NodeCondition(
-            type=READY,
-            status="False",
-            reason=REASON_NO_ELIGIBLE_NODES,
-            message="no physical node stands behind this virtual node",
-        )
+        return _build_not_ready()
     eligible = len(find_eligible(group.members))
     return NodeCondition(
         type=READY,
         status="True",
         reason="KubeletReady" if eligible else REASON_NO_ELIGIBLE_NODES,
         message=f"{eligible} of {len(group.members)} physical nodes are ready and schedulable",
+    )
+
+
+def _build_not_ready() -> NodeCondition:
+    return NodeCondition(
+        type=READY,
+        status="False",
+        reason=REASON_NO_ELIGIBLE_NODES,
+        message="no physical node stands behind this virtual node",
     )
 
 

@@ -8,16 +8,20 @@ from typing import NoReturn, Protocol
 
 from provider.labels import HOME_NAMESPACE, HOME_POD_UID, VIRTUAL_NODE
 from provider.peering import Peering
+from provider.pods.followed import FollowedPods
 from provider.pods.namespaces import RemoteNamespaces
+from provider.reflection.dependents import Dependents
 from provider.translation.pod import TranslatedPod
 from vkubelet.errors import RefusedError, RetryError
 from vkubelet.interface import (
     Gone,
+    PodEvent,
     PodRef,
     PodStatus,
     Reachable,
     StatusEvent,
     Synced,
+    Unblocked,
     Unreachable,
 )
 from vkubelet.kube.client import KubeClient
@@ -28,15 +32,7 @@ from vkubelet.kube.errors import (
     InvalidError,
     NotFoundError,
 )
-from vkubelet.kube.informer import Informer
-from vkubelet.kube.objects import (
-    PODS,
-    CachedObject,
-    KubeObject,
-    NamespacedName,
-    ObjectMeta,
-    decode_cached,
-)
+from vkubelet.kube.objects import PODS, CachedObject, KubeObject, NamespacedName, ObjectMeta
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +60,9 @@ class RemotePods:
 
     `apply` and `delete` answer when the API server has taken the request; what became of it arrives
     by `watch_statuses`, from the Store that `run` keeps.
+
+    Attributes:
+        followed: The remote pods as they are known.
     """
 
     def __init__(
@@ -71,33 +70,53 @@ class RemotePods:
         client: KubeClient,
         peering: Peering,
         namespaces: RemoteNamespaces,
+        dependents: Dependents,
         *,
         translate: Translate,
         translate_status: TranslateStatus,
+        followed: Sequence[str] = (),
     ) -> None:
+        """
+        Say what to keep in step; `run` does it.
+
+        Args:
+            client: To the remote cluster.
+            peering: Whose pods they are.
+            namespaces: Makes remote namespaces.
+            dependents: What pods need beside themselves.
+            translate: Makes a remote pod.
+            translate_status: Makes a home status.
+            followed: Remote namespaces that are followed; none: the whole cluster.
+        """
         self._client = client
         self._peering = peering
         self._namespaces = namespaces
+        self._dependents = dependents
         self._translate = translate
         self._translate_status = translate_status
         self._feed = _StatusFeed()
-        self.informer = Informer(client, PODS, decode_cached, label_selector=peering.label_selector)
-        self.informer.add_handler(self._on_change)
+        self.followed = FollowedPods(
+            client, label_selector=peering.label_selector, namespaces=followed
+        )
+        self.followed.add_handler(dependents.handle_remote_pod)
+        self.followed.add_handler(self._on_change)
+        dependents.tell_to(self.tell)
 
     async def run(self) -> NoReturn:
         """Keep the Store until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._wait_synced(), name="remote pods synced")
-            await self.informer.run()
+            await self.followed.run()
 
     async def _wait_synced(self) -> None:
-        await self.informer.wait_synced()
+        await self.followed.wait_synced()
+        self._dependents.start()
         self._feed.wake()
 
     def find(self, ref: PodRef) -> NamespacedName | None:
         """Find the remote pod of a home pod; None if there is none (yet)."""
         key = self._remote_key(ref)
-        known = self.informer.store.get(key)
+        known = self.followed.get(key)
         return key if known is not None and _home_uid(known.metadata) == ref.uid else None
 
     async def apply(self, node: str, pod: KubeObject) -> Sequence[str]:
@@ -111,16 +130,17 @@ class RemotePods:
         """
         ref = home_pod_ref(pod)
         key = self._remote_key(ref)
-        known = self.informer.store.get(key)
+        known = self.followed.get(key)
         if known is not None:
             if _home_uid(known.metadata) == ref.uid:
-                return ()
+                return await self._dependents.prepare(pod, present=True)
             raise RetryError(f"remote pod {key} of an earlier pod of that name isn't gone yet")
         translated = self._translate(node, pod, remote_namespace=key.namespace)
         anchor = await self._namespaces.ensure(ref.namespace)
         translated.pod["metadata"]["ownerReferences"] = [anchor]
+        missed = await self._dependents.prepare(pod, present=False)
         await self._create(key, ref, translated.pod)
-        return translated.warnings
+        return (*translated.warnings, *missed)
 
     async def _create(self, key: NamespacedName, ref: PodRef, body: KubeObject) -> None:
         try:
@@ -160,7 +180,7 @@ class RemotePods:
 
     def _put_unwatched(self, key: NamespacedName, ref: PodRef, pod: KubeObject) -> None:
         """Make a pod known before the watch tells of it: its deletion may be asked for first."""
-        if self.informer.store.get(key) is None:
+        if self.followed.get(key) is None:
             self._feed.put(ref, pod)
 
     async def delete(self, ref: PodRef, *, grace_period_seconds: int | None) -> None:
@@ -171,7 +191,7 @@ class RemotePods:
             KubeError: If the API server can't do it now.
         """
         key = self._remote_key(ref)
-        known = self.informer.store.get(key)
+        known = self.followed.get(key)
         if known is not None and _home_uid(known.metadata) == ref.uid:
             uid = known.metadata.uid
         else:
@@ -182,7 +202,7 @@ class RemotePods:
         try:
             await self._client.delete(PODS, key, uid=uid, grace_period_seconds=grace_period_seconds)
         except (NotFoundError, ConflictError):  # gone, or another pod's turn: the watch tells
-            if self.informer.store.get(key) is None:
+            if self.followed.get(key) is None:
                 self._feed.put_gone(ref)
 
     async def _find_uid(self, key: NamespacedName, ref: PodRef) -> str:
@@ -200,11 +220,16 @@ class RemotePods:
         """Tell the feed that the remote API can't be reached, and why; None: that it can."""
         self._feed.put_note(Reachable() if trouble is None else Unreachable(trouble))
 
+    def tell(self, event: StatusEvent) -> None:
+        """Tell the feed of something beside statuses."""
+        if isinstance(event, PodEvent | Unblocked):
+            self._feed.put_told(event)
+
     async def watch_statuses(self) -> AsyncIterator[StatusEvent]:
         """Yield statuses as `Provider.watch_statuses` does; for one consumer."""
         told_synced = False
         while True:
-            synced = self.informer.synced
+            synced = self.followed.synced
             for note in self._feed.take_notes():
                 yield note
             for ref, pod in self._feed.take():
@@ -213,6 +238,8 @@ class RemotePods:
                 else:
                     whole = pod.decode() if isinstance(pod, CachedObject) else pod
                     yield self._build_status(ref, whole)
+            for told in self._feed.take_told():
+                yield told
             if synced and not told_synced:
                 told_synced = True
                 yield Synced()
@@ -246,11 +273,12 @@ class RemotePods:
 
 
 class _StatusFeed:
-    """The latest of each pod until it's taken; bounded by the number of pods."""
+    """The latest of each pod, and of each event on it, until it's taken; bounded by their count."""
 
     def __init__(self) -> None:
         self._changes: dict[PodRef, CachedObject | KubeObject | None] = {}
         self._notes: deque[Unreachable | Reachable] = deque(maxlen=2)  # only the last counts
+        self._told: dict[tuple[PodRef, str], PodEvent | Unblocked] = {}
         self._wake = asyncio.Event()
 
     def put(self, ref: PodRef, pod: CachedObject | KubeObject) -> None:
@@ -265,6 +293,11 @@ class _StatusFeed:
         self._notes.append(note)
         self._wake.set()
 
+    def put_told(self, event: PodEvent | Unblocked) -> None:
+        identity = event.identity if isinstance(event, PodEvent) else ""
+        self._told[event.ref, identity] = event
+        self._wake.set()
+
     def wake(self) -> None:
         self._wake.set()
 
@@ -276,6 +309,10 @@ class _StatusFeed:
         notes = list(self._notes)
         self._notes.clear()
         return notes
+
+    def take_told(self) -> Iterable[PodEvent | Unblocked]:
+        told, self._told = self._told, {}
+        return told.values()
 
     def take(self) -> Iterable[tuple[PodRef, CachedObject | KubeObject | None]]:
         changes, self._changes = self._changes, {}

@@ -9,10 +9,14 @@ PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 
 HEAD = """# Configuration
 
-Each value of `vkubelet run` can stand in a file (`--config FILE`, YAML), in the environment, or on
-the command line; a flag wins over the environment, and that over the file. Everything is checked
-before anything starts: unknown keys, misspelt `VKUBELET_…` variables, contradictions and bad values
-end with exit code 2 and a line that names the flag, variable or key.
+Each value can stand in a file (`--config FILE`, YAML), in the environment, or on the command line;
+a flag wins over the environment, and that over the file. Everything is checked before anything
+starts: unknown keys, misspelt `VKUBELET_…` variables, contradictions and bad values end with exit
+code 2 and a line that names the flag, variable or key.
+
+`vkubelet run` takes all of it. `vkubelet plan` takes the remote cluster, the virtual nodes and what
+they offer; `vkubelet teardown` takes the two clusters. All of them can share a file and an
+environment: what a command doesn't need it doesn't look at.
 
 In a file, keys are grouped:
 

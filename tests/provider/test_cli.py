@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from provider.cli import build_parser, main
-from provider.config import config_fields
+from provider.config import HomeTeardownConfig, PlanConfig, TeardownConfig, config_fields
+from provider.flags import Section
 from vkubelet import __version__
 
 
@@ -22,6 +23,23 @@ def test_help_names_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "model"),
+    [("plan", PlanConfig), ("teardown", TeardownConfig), ("teardown", HomeTeardownConfig)],
+)
+def test_a_command_has_the_flags_of_its_part(
+    command: str, model: type[Section], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(item.flag.name in text for item in config_fields(model))
+    assert "--kubelet-address" not in text
+
+
+PLAN = ["plan", "--remote-cluster", "cloud", "--remote-kubeconfig", "none"]
+TEARDOWN = ["teardown", "--remote-cluster", "cloud", "--home-only"]
+
+
+@pytest.mark.parametrize(
     ("argv", "message"),
     [
         ([], "the following arguments are required: COMMAND"),
@@ -30,6 +48,12 @@ def test_help_names_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "--remote-cluster", "Bad_Name"], "--remote-cluster: 'Bad_Name'"),
         (["run", "--remote-cluster"], "--remote-cluster: expected one argument"),
         (["run", "--config", "/does/not/exist"], "--config /does/not/exist: No such file"),
+        (["plan"], "--remote-cluster, --remote-kubeconfig must be given"),
+        ([*PLAN, "-o", "xml"], "invalid choice: 'xml'"),
+        ([*PLAN, "--node-mapping", "zones"], "--node-mapping: there is no node mapping 'zones'"),
+        (["teardown"], "--remote-cluster, --remote-kubeconfig must be given"),
+        (TEARDOWN, "--yes is needed where nobody can be asked"),
+        ([*TEARDOWN, "--yes", "--drain-timeout", "soon"], "--drain-timeout: 'soon' is not a "),
     ],
 )
 def test_wrong_use_ends_with_one_line_and_exit_code_2(

@@ -3,8 +3,11 @@
 import pytest
 from pydantic import ValidationError
 
-from provider.config import Config, ListenAddress
+from provider.checks import ListenAddress
+from provider.config import Config
 from provider.configuration import load_config
+from provider.errors import ConfigError
+from provider.translation.tokens import ApiAccess
 from tests.provider.test_configuration import FLAGS
 
 
@@ -31,3 +34,31 @@ def test_listen_addresses(text: str, expected: ListenAddress) -> None:
 
 def test_a_section_has_a_title() -> None:
     assert all(info.annotation.__doc__ for info in Config.model_fields.values())
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"--api-access": "home"}, "--home-api-server is required with --api-access home"),
+        (
+            {"--home-api-server": "a:1"},
+            "--home-api-server goes with --api-access home only",
+        ),
+        (
+            {"--home-api-server": "a:1", "--api-access": "remote"},
+            "--home-api-server goes with --api-access home only",
+        ),
+    ],
+)
+def test_the_address_of_homes_api_server_goes_with_access_to_it(
+    flags: dict[str, str], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        load_config(Config, file=None, environment={}, flags={**FLAGS, **flags})
+
+
+def test_access_to_homes_api_server() -> None:
+    flags = {"--api-access": "home", "--home-api-server": "api.home.example:6443"}
+    config = load_config(Config, file=None, environment={}, flags={**FLAGS, **flags})
+    assert config.pods.api_access is ApiAccess.HOME
+    assert str(config.pods.home_api_server) == "api.home.example:6443"

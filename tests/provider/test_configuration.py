@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from provider.config import Config, NodeMappingMode, config_fields
+from provider.config import Config, HomeTeardownConfig, PlanConfig, config_fields
 from provider.configuration import load_config, unknown_variables
 from provider.errors import ConfigError
 from vkubelet.config import UnreachableAction
@@ -22,7 +22,7 @@ FLAGS: Mapping[str, Any] = {
 def load(
     flags: Mapping[str, Any], environment: Mapping[str, str] | None = None, file: Path | None = None
 ) -> Config:
-    return load_config(file=file, environment=environment or {}, flags=flags)
+    return load_config(Config, file=file, environment=environment or {}, flags=flags)
 
 
 def write(folder: Path, text: str) -> Path:
@@ -39,7 +39,7 @@ def test_the_least_that_is_needed() -> None:
     config = load(FLAGS)
     assert config.remote.cluster == "cloud"
     assert config.namespaces.names == ("demo",)
-    assert config.nodes.mapping is NodeMappingMode.CLUSTER
+    assert config.nodes.mapping == "cluster"
     assert config.remote.unreachable is UnreachableAction.EVICT
     assert str(config.kubelet.ports) == "10250-10549"
 
@@ -77,7 +77,47 @@ BAD_FLAGS: list[tuple[dict[str, Any], str]] = [
     ({"--namespace": ["A"]}, "--namespace: 'A' is not a DNS label"),
     ({"--namespace-selector": "a in b"}, "--namespace-selector: "),
     ({"--node-selector": "a in b"}, "--node-selector: "),
-    ({"--node-mapping": "foo"}, "--node-mapping: must be 'cluster', "),
+    (
+        {"--virtual-node": ["gpu"], "--node-mapping": "selector"},
+        "--virtual-node: 'gpu' is not NAME=SELECTOR",
+    ),
+    (
+        {"--virtual-node": ["a=b=1", "a=c=1"], "--node-mapping": "selector"},
+        "--virtual-node a is given twice",
+    ),
+    ({"--virtual-node": ["a=b=1"]}, "--virtual-node goes with --node-mapping selector only"),
+    ({"--node-mapping": "selector"}, "--virtual-node is required with --node-mapping selector"),
+    ({"--node-mapping": "label"}, "--mapping-label is required with --node-mapping label"),
+    ({"--mapping-label": "zone"}, "--mapping-label goes with --node-mapping label only"),
+    ({"--mapping-label": "a b", "--node-mapping": "label"}, "--mapping-label: 'a b' is not a "),
+    (
+        {"--node-mapping": "per-node", "--exact-node-names": True, "--node-name-prefix": "x-"},
+        "--exact-node-names and --node-name-prefix exclude each other",
+    ),
+    ({"--exact-node-names": True}, "--exact-node-names goes with --node-mapping label or per-node"),
+    ({"--node-name-prefix": "x-"}, "--node-name-prefix goes with --node-mapping label or per-node"),
+    (
+        {"--node-mapping": "per-node", "--node-name-prefix": "X_"},
+        "--node-name-prefix: 'X_' can't begin the name of a node",
+    ),
+    ({"--node-mapping": "per-node", "--node-name": "a"}, "--node-name goes with --node-mapping cl"),
+    (
+        {"--node-mapping": "per-node", "--node-name-prefix": ""},
+        "--node-name-prefix: an empty prefix is --exact-node-names",
+    ),
+    ({"--max-nodes-per-virtual-node": "0"}, "--max-nodes-per-virtual-node: must be greater than"),
+    (
+        {"--max-nodes-per-virtual-node": "many"},
+        "--max-nodes-per-virtual-node: must be a valid integer, not 'many'",
+    ),
+    ({"--capacity-percent": "0"}, "--capacity-percent: must be greater than or equal to 1, not"),
+    ({"--capacity-percent": "150"}, "--capacity-percent: must be less than or equal to 100, not"),
+    ({"--capacity-limit": ["cpu"]}, "--capacity-limit: 'cpu' is not RESOURCE=QUANTITY"),
+    ({"--capacity-limit": ["cpu=x"]}, "--capacity-limit: 'x' is not a quantity"),
+    ({"--capacity-limit": ["cpu=-1"]}, "--capacity-limit: 'cpu=-1': a limit can't be negative"),
+    ({"--capacity-limit": ["cpu=1", "cpu=2"]}, "--capacity-limit cpu is given twice"),
+    ({"--node-label-exclude": ["a b/*"]}, "--node-label-exclude: 'a b/*' is not a label key"),
+    ({"--foreign-use": "count"}, "--foreign-use: must be 'watch' or 'ignore', not 'count'"),
     ({"--kubelet-ports": "10250"}, "--kubelet-ports: '10250' is not FROM-TO"),
     ({"--kubelet-ports": "9-1"}, "--kubelet-ports: '9-1': ports go from 1 to 65535"),
     ({"--kubelet-ports": "0-1"}, "--kubelet-ports: '0-1': ports go from 1 to 65535"),
@@ -102,6 +142,47 @@ def test_a_wrong_value_is_named_by_its_flag(flags: dict[str, Any], message: str)
     with pytest.raises(ConfigError) as caught:
         load({**FLAGS, **flags})
     assert str(caught.value).startswith(message)
+
+
+def test_a_wrong_selector_is_pointed_at() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load({**FLAGS, "--node-mapping": "selector", "--virtual-node": ["gpu=a in b"]})
+    first, shown, caret = str(caught.value).splitlines()
+    assert first.startswith("--virtual-node: ")
+    assert shown[caret.index("^")] == "b"
+
+
+def test_a_virtual_node_has_a_name_and_a_selector() -> None:
+    config = load(
+        {**FLAGS, "--node-mapping": "selector", "--virtual-node": ["gpu=accelerator in (a,b),!old"]}
+    )
+    (node,) = config.nodes.virtual_nodes
+    assert (node.name, str(node.selector)) == ("gpu", "accelerator in (a,b),!old")
+
+
+def test_the_excluded_labels_are_the_vendors_unless_given() -> None:
+    assert "eks.amazonaws.com/*" in load(FLAGS).nodes.excluded_labels
+    config = load({**FLAGS, "--node-label-exclude": ["corp/*"]})
+    assert config.nodes.excluded_labels == ("corp/*",)
+
+
+def test_a_command_takes_its_part_of_a_file_and_of_the_environment(tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        "remote: {cluster: cloud, kubeconfig: file}\nnamespaces: {names: [a]}\nkubelet: {}\n",
+    )
+    environment = {"VKUBELET_CAPACITY_PERCENT": "50", "VKUBELET_NAMESPACE": "A_B"}
+    config = load_config(PlanConfig, file=file, environment=environment, flags={})
+    assert config.remote.cluster == "cloud"
+    assert config.capacity.percent == 50
+    home = load_config(HomeTeardownConfig, file=file, environment={}, flags={})
+    assert home.remote.cluster == "cloud"
+
+
+def test_a_misspelt_key_is_found_also_where_the_command_does_not_look(tmp_path: Path) -> None:
+    file = write(tmp_path, "remote: {cluster: cloud, kubeconfig: f}\nkubelet: {adress: x}\n")
+    with pytest.raises(ConfigError, match=r"unknown key kubelet\.adress"):
+        load_config(PlanConfig, file=file, environment={}, flags={})
 
 
 def test_all_that_is_missing_is_named_at_once() -> None:
@@ -154,3 +235,12 @@ def test_every_field_has_a_flag_and_a_help_text() -> None:
     flags = [item.flag.name for item in config_fields()]
     assert len(flags) == len(set(flags))
     assert all(item.help.endswith(".") for item in config_fields())
+
+
+def test_null_in_a_file_is_as_if_it_was_left_out(tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        "home: {cluster: null, systemNamespace: null}\nnamespaces: {names: [a], selector: null}\n"
+        "nodes: {name: null, mappingLabel: null, namePrefix: null, maxNodes: null}\n",
+    )
+    assert load(FLAGS, file=file).home.cluster is None

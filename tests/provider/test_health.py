@@ -5,7 +5,7 @@ import socket
 import aiohttp
 import pytest
 
-from provider.config import ListenAddress
+from provider.checks import ListenAddress
 from provider.errors import StartError
 from provider.health import HealthServer
 

@@ -2,10 +2,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from provider.mapping.groups import NodeGroup
 from provider.mapping.physical import PhysicalNode
-from provider.nodes.figures import FreeNode, OfferPolicy, compute_figures
+from provider.nodes.figures import FreeNode, GroupFigures, OfferPolicy, compute_figures
 from provider.translation.selection import Selection
 from tests.fakes.physical_nodes import make_node
 
@@ -88,3 +89,40 @@ def test_the_largest_free_member() -> None:
     equal = compute_figures(group_of(*nodes), ALL).largest_free
     assert equal is not None
     assert equal.name == "a"
+
+
+MEMBERS = group_of(
+    make_node("a", cpu="4"),
+    make_node("b", cpu="4"),
+    make_node("c", cpu="8", unschedulable=True),
+    caps={"memory": Decimal(2**34)},
+)
+uses = st.dictionaries(
+    st.sampled_from(["cpu", "memory", "x/gpu"]),
+    st.decimals(min_value=0, max_value=10, places=2),
+    max_size=3,
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b", "c", "other"]), uses), max_size=200))
+def test_kept_up_to_date_they_are_as_computed_afresh(
+    changes: list[tuple[str, dict[str, Decimal]]],
+) -> None:
+    used: dict[str, dict[str, Decimal]] = {}
+    policy = OfferPolicy(percent=50)
+    kept = GroupFigures(MEMBERS, policy, lambda name: used.get(name, {}))
+    for name, amount in changes:
+        used[name] = amount
+        kept.update(name)
+        fresh = compute_figures(MEMBERS, policy, used=lambda name: used.get(name, {}))
+        assert kept.compute() == fresh
+
+
+def test_what_is_outdated_does_not_pile_up() -> None:
+    used: dict[str, dict[str, Decimal]] = {}
+    kept = GroupFigures(MEMBERS, ALL, lambda name: used.get(name, {}))
+    for number in range(1000):
+        used["a"] = {"cpu": Decimal(number % 4)}
+        kept.update("a")
+    assert len(kept._by_room) < 100
+    assert kept.compute().largest_free == FreeNode("b", MEMBERS.members[1].allocatable)

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -62,6 +63,7 @@ def test_the_whole_node() -> None:
             "vkubelet.io/peering": "cloud",
             "vkubelet.io/node-mapping": "cluster",
         },
+        inherited=frozenset({*common, "topology.kubernetes.io/region"}),
         annotations={
             "vkubelet.io/group": "k",
             "vkubelet.io/largest-free-node": (
@@ -254,3 +256,11 @@ def test_a_pod_is_held_against_what_only_the_virtual_node_has() -> None:
     regional = group_of(make_node("n1", {"topology.kubernetes.io/region": "eu"}))
     view = build_view(build(*regional.members), regional, SETTINGS)
     assert not view.is_home_only("topology.kubernetes.io/region")
+
+
+def test_what_the_user_or_we_set_is_not_inherited() -> None:
+    settings = replace(SETTINGS, labels={"zone": "mine", "extra": "x"})
+    member = make_node("n1", {"zone": "a", "disk": "ssd", "type": "physical"})
+    node = build(member, with_settings=settings)
+    assert node.labels["zone"] == "mine"
+    assert node.inherited == {"disk", "topology.kubernetes.io/region"}

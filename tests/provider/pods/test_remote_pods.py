@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from provider.pods.namespaces import RemoteNamespaces
 from provider.pods.remote_pods import RemotePods
+from provider.reflection.dependents import Dependents
 from provider.translation.affinity import VirtualNodeView
 from provider.translation.pod import TranslatedPod, TranslationContext, translate_pod
 from provider.translation.selection import Selection
@@ -70,6 +71,7 @@ async def run(fake: FakeApiServer) -> AsyncIterator[Running]:
             client,
             PEERING,
             namespaces,
+            Dependents(client, client, PEERING, namespaces),
             translate=translate,
             translate_status=lambda pod: translate_status(pod, None, host_address="192.0.2.1"),
         )

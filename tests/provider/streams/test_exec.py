@@ -11,10 +11,19 @@ from aiohttp import WSMsgType, web
 from provider.streams.relay import RemoteStreams
 from tests.fakes.api_server import ApiCall, FakeApiServer
 from tests.provider.streams.caller import Caller
+from tests.provider.streams.far_side import PlayCommand, Turn, over_spdy, play_command
 from vkubelet.errors import RequestError
 from vkubelet.interface import ExitStatus, TerminalSize
 from vkubelet.kube.objects import NamespacedName
 from vkubelet.streaming.channels import CommandStatus, serialize_status
+from vkubelet.streaming.remotecommand import (
+    Phase,
+    RemoteCommandServer,
+    Resized,
+    StdinReceived,
+    StreamOptions,
+    StreamType,
+)
 
 KEY = NamespacedName("shop-home", "web")
 
@@ -33,7 +42,9 @@ def serve(
     """Play the far side of each exec; the event is set when it's over."""
     over = asyncio.Event()
 
-    async def answer(call: ApiCall) -> web.WebSocketResponse:
+    async def answer(call: ApiCall) -> web.StreamResponse:
+        if protocol not in call.headers["Sec-WebSocket-Protocol"]:
+            return web.Response(status=403)
         socket = web.WebSocketResponse(protocols=(protocol,), compress=False, max_msg_size=0)
         await socket.prepare(call.request)
         try:
@@ -89,6 +100,17 @@ async def test_request(server: FakeApiServer, remote: RemoteStreams) -> None:
         "stdout": "true",
         "stderr": "true",
     }
+    # Beside it v4 might be chosen, and `true` would run without ever seeing the end of its stdin.
+    assert call.headers["Sec-WebSocket-Protocol"] == "v5.channel.k8s.io"
+
+
+@pytest.mark.parametrize("tty", [False, True])
+async def test_v4_will_do_without_an_end_of_stdin(
+    server: FakeApiServer, remote: RemoteStreams, tty: bool
+) -> None:
+    serve(server, ends_with(0), protocol="v4.channel.k8s.io")
+    assert await run(remote, Caller(stdin=tty), tty=tty) == ExitStatus(0)
+    (call,) = server.calls("get pods/exec")
     offered = call.headers["Sec-WebSocket-Protocol"].replace(" ", "")
     assert offered == "v5.channel.k8s.io,v4.channel.k8s.io"
 
@@ -131,7 +153,7 @@ async def test_stdin_and_its_end(server: FakeApiServer, remote: RemoteStreams) -
 
 
 @pytest.mark.virtual_time
-async def test_v4_cannot_tell_the_end_of_stdin(
+async def test_v4_is_the_last_resort_for_the_end_of_stdin(
     server: FakeApiServer, remote: RemoteStreams
 ) -> None:
     received: list[bytes] = []
@@ -143,6 +165,7 @@ async def test_v4_cannot_tell_the_end_of_stdin(
             received.append(message)  # noqa: PERF401 - kept if the client goes
 
     over = serve(server, play, protocol="v4.channel.k8s.io")
+    server.handle("create pods/exec", lambda _: web.Response(status=400, text="what?"))
     caller = Caller(stdin=True)
     caller.feed(b"one", b"")
     assert await run(remote, caller) == ExitStatus(0)
@@ -380,3 +403,156 @@ async def test_slow_caller_pushes_back(server: FakeApiServer, remote: RemoteStre
         caller.unblock.set()
         assert await running == ExitStatus(0)
     assert len(caller.output) == 1000 * 32 * 1024
+
+
+# Attaching, and the fallback to SPDY.
+
+
+async def test_attach(server: FakeApiServer, remote: RemoteStreams) -> None:
+    async def answer(call: ApiCall) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io",))
+        await socket.prepare(call.request)
+        await socket.send_bytes(b"\x01out")
+        await socket.send_bytes(b"\x03" + serialize_status(CommandStatus(0)))
+        await socket.close()
+        return socket
+
+    server.handle("get pods/attach", answer)
+    caller = Caller(stderr=False)
+    status = await remote.attach(KEY, "main", caller, tty=False, home_namespace="shop")
+    assert (status, caller.output) == (ExitStatus(0), b"out")
+    (call,) = server.calls("get pods/attach")
+    assert call.query == {"container": "main", "stdout": "true"}
+
+
+def refuse_websockets(server: FakeApiServer, code: int, *, text: str = "") -> None:
+    server.handle("get pods/exec", lambda _: web.Response(status=code, text=text))
+
+
+def serve_spdy(server: FakeApiServer, options: StreamOptions, play: PlayCommand) -> None:
+    hook = over_spdy(play_command(options, play), "v4.channel.k8s.io")
+    server.handle("create pods/exec", hook)
+
+
+@pytest.mark.parametrize("code", [200, 400, 403, 404, 426, 502])
+async def test_falls_back_to_spdy(server: FakeApiServer, remote: RemoteStreams, code: int) -> None:
+    async def play(core: RemoteCommandServer, turn: Turn) -> None:
+        while core.phase is not Phase.RUNNING:
+            await turn()
+        core.send_output(StreamType.STDOUT, b"out")
+        core.send_output(StreamType.STDERR, b"err")
+        core.send_status(CommandStatus(7))
+
+    refuse_websockets(server, code, text="no such thing here")
+    serve_spdy(server, StreamOptions(stdout=True, stderr=True), play)
+    caller = Caller()
+    assert await run(remote, caller, ["a", "b c"]) == ExitStatus(7)
+    assert (caller.output, caller.errors) == (b"out", b"err")
+    (call,) = server.calls("create pods/exec")
+    assert call.request.query.getall("command") == ["a", "b c"]
+    assert call.request.headers.getall("X-Stream-Protocol-Version")[0] == "v4.channel.k8s.io"
+
+
+async def test_end_of_stdin_over_spdy(server: FakeApiServer, remote: RemoteStreams) -> None:
+    received = bytearray()
+
+    async def cat(core: RemoteCommandServer, turn: Turn) -> None:
+        while not core.stdin_closed:
+            for event in await turn():
+                if isinstance(event, StdinReceived):
+                    received.extend(event.data)
+        core.send_output(StreamType.STDOUT, bytes(received))
+        core.send_status(CommandStatus(0))
+
+    serve(server, ends_with(9), protocol="v4.channel.k8s.io")  # it would, if it were offered
+    serve_spdy(server, StreamOptions(stdin=True, stdout=True, stderr=True), cat)
+    caller = Caller(stdin=True)
+    caller.feed(b"one", b"x" * 200_000, b"two", b"")
+    assert await run(remote, caller) == ExitStatus(0)
+    assert caller.output == b"one" + b"x" * 200_000 + b"two"
+
+
+async def test_sizes_over_spdy(server: FakeApiServer, remote: RemoteStreams) -> None:
+    sizes: list[object] = []
+
+    async def play(core: RemoteCommandServer, turn: Turn) -> None:
+        while len(sizes) < 2:
+            sizes.extend(event for event in await turn() if isinstance(event, Resized))
+        core.send_status(CommandStatus(0))
+
+    refuse_websockets(server, 403)
+    serve_spdy(server, StreamOptions(stdin=True, stdout=True, tty=True), play)
+    caller = Caller(stdin=True)
+    caller.sizes.put_nowait(TerminalSize(81, 25))
+    caller.sizes.put_nowait(TerminalSize(80, 24))
+    assert await run(remote, caller, tty=True) == ExitStatus(0)
+    assert sizes == [Resized(81, 25), Resized(80, 24)]
+
+
+async def test_cut_over_spdy(server: FakeApiServer, remote: RemoteStreams) -> None:
+    async def play(core: RemoteCommandServer, turn: Turn) -> None:
+        while core.phase is not Phase.RUNNING:
+            await turn()
+        core.send_output(StreamType.STDOUT, b"half")
+        await asyncio.sleep(0)
+        (call,) = server.calls("create pods/exec")
+        assert call.request.transport is not None
+        call.request.transport.close()
+
+    refuse_websockets(server, 403)
+    serve_spdy(server, StreamOptions(stdout=True, stderr=True), play)
+    status = await run(remote, Caller())
+    assert status.code is None
+    assert "no exit status from the remote cluster: " in status.message
+
+
+async def test_cancelling_ends_the_far_side_over_spdy(
+    server: FakeApiServer, remote: RemoteStreams
+) -> None:
+    started, over = asyncio.Event(), asyncio.Event()
+
+    async def play(core: RemoteCommandServer, turn: Turn) -> None:
+        while core.phase is not Phase.DISCONNECTED:
+            await turn()
+            if core.phase is Phase.RUNNING:
+                started.set()
+        over.set()
+
+    refuse_websockets(server, 403)
+    serve_spdy(server, StreamOptions(stdin=True, stdout=True, stderr=True), play)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(run(remote, Caller(stdin=True)))
+        await started.wait()
+        running.cancel()
+    await over.wait()
+
+
+async def test_refused_by_all(server: FakeApiServer, remote: RemoteStreams) -> None:
+    refuse_websockets(server, 403)
+    server.handle("create pods/exec", lambda _: web.Response(status=403, text="nothing goes"))
+    with pytest.raises(RequestError) as caught:
+        await run(remote, Caller(stdin=True))
+    assert caught.value.code == 403
+    assert len(server.calls("get pods/exec")) == 2
+
+
+async def test_a_proxy_that_strips_the_upgrade(
+    server: FakeApiServer, remote: RemoteStreams
+) -> None:
+    server.fail_next("get pods/exec", 400, message="Upgrade request required")
+    server.fail_next("create pods/exec", 400, message="Upgrade request required")
+    with pytest.raises(RequestError, match="Upgrade request required") as caught:
+        await run(remote, Caller())
+    assert caught.value.code == 400
+    assert server.calls("create pods/exec")
+
+
+async def test_spdy_without_a_protocol(server: FakeApiServer, remote: RemoteStreams) -> None:
+    async def play(core: RemoteCommandServer, turn: Turn) -> None:
+        await turn()
+
+    refuse_websockets(server, 404, text="404 page not found")
+    hook = over_spdy(play_command(StreamOptions(stdout=True, stderr=True), play), "")
+    server.handle("create pods/exec", hook)
+    with pytest.raises(RequestError, match="404 page not found"):
+        await run(remote, Caller())

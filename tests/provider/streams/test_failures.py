@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from provider.streams.failures import RemotePod
+from provider.streams.failures import RemotePod, refuses_protocol
 from vkubelet.kube.errors import (
     AccessError,
     ConflictError,
@@ -12,8 +12,10 @@ from vkubelet.kube.errors import (
     KubeError,
     NotFoundError,
     ServerError,
+    StatusError,
     TooManyRequestsError,
     UnreachableError,
+    UpgradeError,
 )
 from vkubelet.kube.objects import NamespacedName
 
@@ -71,3 +73,71 @@ def test_errors(
         built = POD.build_error("pods/log", error)
     assert (built.code, built.message) == answer
     assert bool(caplog.records) == logged
+
+
+@pytest.mark.parametrize(
+    ("remote", "home"),
+    [
+        (
+            (
+                'pods "web" is forbidden: User "system:serviceaccount:tenant:us" cannot create'
+                ' resource "pods/exec" in API group "" in the namespace "shop-home"'
+            ),
+            'vkubelet cannot create resource "pods/exec" in API group "" in the namespace "shop"',
+        ),
+        (
+            (
+                'Get "https://10.1.2.3:10250/containerLogs/shop-home/web/main?follow=true": dial'
+                " tcp 10.1.2.3:10250: connect: connection refused"
+            ),
+            "dial tcp (address): connect: connection refused",
+        ),
+        ("dial tcp [fd00::1]:10250: i/o timeout", "dial tcp (address): i/o timeout"),
+        (
+            "dial tcp: lookup worker-3.internal on 10.0.0.10:53: no such host",
+            "dial tcp: lookup: no such host",
+        ),
+        ('nodes "worker-3" not found', "the remote node isn't found"),
+        (
+            "no preferred addresses found; known addresses: [{Hostname worker-3}]",
+            "no preferred addresses found",
+        ),
+        (
+            "x509: certificate is valid for 10.2.3.4, not 10.1.2.3",
+            "x509: certificate is valid for (address), not (address)",
+        ),
+        (
+            "error forwarding port 80 to pod 7f3a9c, uid : dial tcp4 127.0.0.1:80: refused",
+            "dial tcp4 127.0.0.1:80: refused",
+        ),
+        ("dial tcp [::1]:80: refused", "dial tcp [::1]:80: refused"),
+        ('container "c" in pod "web" is waiting', 'container "c" in pod "web" is waiting'),
+    ],
+)
+def test_nothing_of_the_remote_side_is_told(remote: str, home: str) -> None:
+    assert POD.hide(remote) == home
+
+
+STATUS = {"kind": "Status", "status": "Failure"}
+
+
+@pytest.mark.parametrize(
+    ("error", "refuses"),
+    [
+        (UpgradeError("answers 200"), True),
+        (UnreachableError("refused"), False),
+        (AccessError("no credentials"), False),
+        (StatusError(400, message="bad gateway of some kind"), True),
+        (StatusError(426), True),
+        (ServerError(502), True),
+        (ServerError(503), False),
+        (StatusError(401), False),
+        (ForbiddenError(403), True),
+        (ForbiddenError(403, status=STATUS), False),
+        (NotFoundError(404, status=STATUS), False),
+        (StatusError(400, message="Upgrade request required", status=STATUS), True),
+        (StatusError(400, message="container is required", status=STATUS), False),
+    ],
+)
+def test_what_refuses_the_protocol(error: KubeError, refuses: bool) -> None:
+    assert refuses_protocol(error) is refuses

@@ -29,8 +29,7 @@ def test_fields_that_are_refused(name: str) -> None:
         ("priorityClassName", "", False),
         ("priorityClassName", "high", True),
         ("priority", 5, False),
-        ("imagePullSecrets", [], False),
-        ("imagePullSecrets", [{"name": "a"}], True),
+        ("imagePullSecrets", [{"name": "a"}], False),
         ("nodeName", "vn", False),
     ],
 )

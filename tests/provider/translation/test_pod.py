@@ -1,12 +1,14 @@
 import copy
+import dataclasses
 from typing import Any
 
 import pytest
 
 from provider.taints import parse_accepted_taint
 from provider.translation.affinity import VirtualNodeView
-from provider.translation.pod import TranslationContext, translate_pod
+from provider.translation.pod import ApiServerAddress, TranslationContext, translate_pod
 from provider.translation.selection import Selection
+from provider.translation.tokens import ApiAccess
 from vkubelet.errors import RefusedError
 from vkubelet.kube.names import is_label_value
 from vkubelet.kube.selector import parse_selector
@@ -285,10 +287,6 @@ def test_order_of_variables_is_kept() -> None:
         ({"schedulerName": "volcano"}, "schedulerName volcano doesn't travel"),
         ({"priorityClassName": "high"}, "priorityClassName high doesn't travel"),
         (
-            {"imagePullSecrets": [{"name": "a"}, {"name": "b"}]},
-            "imagePullSecrets a, b doesn't travel",
-        ),
-        (
             {"tolerations": [{"key": "team", "operator": "Exists"}]},
             "tolerations team don't travel",
         ),
@@ -331,10 +329,117 @@ def test_spread_constraints_travel_as_they_are(soft: dict[str, Any]) -> None:
     assert translated.warnings == ()
 
 
-def test_a_pod_that_uses_a_config_map_is_refused() -> None:
-    pod = home_pod(volumes=[{"name": "v", "configMap": {"name": "c"}}])
-    with pytest.raises(RefusedError, match="volume 'v' uses ConfigMap c"):
+def test_a_pod_that_uses_a_claim_is_refused() -> None:
+    pod = home_pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+    with pytest.raises(RefusedError, match="volume 'v' uses PersistentVolumeClaim c"):
         translate_pod(pod, CONTEXT)
+
+
+NAMES = CONTEXT.names("shop")
+
+
+def test_references_are_to_the_copies_and_an_annotation_tells_what_is_needed() -> None:
+    pod = home_pod(
+        volumes=[TOKEN_VOLUME, {"name": "v", "configMap": {"name": "c", "optional": True}}],
+        imagePullSecrets=[{"name": "registry"}],
+        containers=[
+            {
+                "name": "app",
+                "envFrom": [{"secretRef": {"name": "s"}, "prefix": "P_"}],
+                "env": [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}],
+            }
+        ],
+    )
+    remote = translate_pod(pod, CONTEXT).pod
+    spec = remote["spec"]
+    assert spec["volumes"] == [
+        {"name": "v", "configMap": {"name": NAMES.copy("ConfigMap", "c"), "optional": True}}
+    ]
+    assert spec["imagePullSecrets"] == [{"name": NAMES.copy("Secret", "registry")}]
+    assert spec["containers"][0]["envFrom"] == [
+        {"secretRef": {"name": NAMES.copy("Secret", "s")}, "prefix": "P_"}
+    ]
+    reference = spec["containers"][0]["env"][0]["valueFrom"]["configMapKeyRef"]
+    assert reference == {"name": NAMES.copy("ConfigMap", "c"), "key": "k"}
+    assert remote["metadata"]["annotations"]["vkubelet.io/dependents"] == (
+        "ConfigMap/c,Secret/s,Secret/registry"
+    )
+
+
+def with_access(access: ApiAccess) -> TranslationContext:
+    server = ApiServerAddress("api.home.example", 6443) if access is ApiAccess.HOME else None
+    return dataclasses.replace(CONTEXT, api_access=access, home_api_server=server)
+
+
+def test_tokens_of_home_come_from_secrets() -> None:
+    pod = home_pod(serviceAccountName="builder")
+    translated = translate_pod(pod, with_access(ApiAccess.HOME))
+    assert translated.warnings == ()
+    spec = translated.pod["spec"]
+    assert spec["automountServiceAccountToken"] is False
+    assert "serviceAccountName" not in spec
+    token, certificate, downward = spec["volumes"][0]["projected"]["sources"]
+    assert token == {
+        "secret": {
+            "name": NAMES.token("p-1", "kube-api-access-x2k4p", 0),
+            "items": [{"key": "token", "path": "token"}],
+        }
+    }
+    assert certificate["configMap"] == {
+        "name": NAMES.copy("ConfigMap", "kube-root-ca.crt"),
+        "items": [{"key": "ca.crt"}],
+    }
+    assert "downwardAPI" in downward
+    assert spec["containers"][0]["volumeMounts"] == [TOKEN_MOUNT]
+    assert spec["containers"][0]["env"] == [
+        {"name": "KUBERNETES_SERVICE_HOST", "value": "api.home.example"},
+        {"name": "KUBERNETES_SERVICE_PORT", "value": "6443"},
+    ]
+    annotations = translated.pod["metadata"]["annotations"]
+    assert annotations["vkubelet.io/dependents"] == "ConfigMap/kube-root-ca.crt"
+
+
+def test_a_container_that_says_where_the_server_is_has_the_last_word() -> None:
+    env = [{"name": "KUBERNETES_SERVICE_HOST", "value": "own"}]
+    pod = home_pod(containers=[{"name": "app", "env": env}])
+    (container,) = translate_pod(pod, with_access(ApiAccess.HOME)).pod["spec"]["containers"]
+    assert container["env"] == [{"name": "KUBERNETES_SERVICE_PORT", "value": "6443"}, *env]
+
+
+def test_with_remote_access_the_account_travels_and_tokens_are_made_over_there() -> None:
+    vault = {**TOKEN_VOLUME, "name": "vault"}
+    mounts = [TOKEN_MOUNT, {"name": "vault", "mountPath": "/vault"}]
+    pod = home_pod(
+        serviceAccountName="builder",
+        serviceAccount="builder",
+        volumes=[TOKEN_VOLUME, vault],
+        containers=[{"name": "app", "volumeMounts": mounts}],
+    )
+    translated = translate_pod(pod, with_access(ApiAccess.REMOTE))
+    assert translated.warnings == ()
+    spec = translated.pod["spec"]
+    assert spec["serviceAccountName"] == "builder"
+    assert "automountServiceAccountToken" not in spec
+    assert [volume["name"] for volume in spec["volumes"]] == ["vault"]
+    sources = spec["volumes"][0]["projected"]["sources"]
+    assert sources[0] == TOKEN_VOLUME["projected"]["sources"][0]  # type: ignore[index]
+    assert sources[1]["configMap"]["name"] == "kube-root-ca.crt"
+    assert spec["containers"][0]["volumeMounts"] == mounts[1:]
+    assert "env" not in spec["containers"][0]
+    assert "vkubelet.io/dependents" not in translated.pod["metadata"]["annotations"]
+
+
+def test_of_a_volume_with_a_secret_just_the_token_stays_at_home() -> None:
+    volume = {
+        "name": "mixed",
+        "projected": {"sources": [{"serviceAccountToken": {}}, {"secret": {"name": "s"}}]},
+    }
+    translated = translate_pod(home_pod(volumes=[volume]), CONTEXT)
+    (kept,) = translated.pod["spec"]["volumes"]
+    assert kept["projected"]["sources"] == [{"secret": {"name": NAMES.copy("Secret", "s")}}]
+    assert translated.warnings == (
+        "volume 'mixed' travels without its service-account token: --api-access is none",
+    )
 
 
 def test_a_pod_whose_own_constraints_fail_is_refused() -> None:

@@ -17,87 +17,87 @@ def env(source: dict[str, Any]) -> dict[str, Any]:
     return {"name": "X", "valueFrom": source}
 
 
-@pytest.mark.parametrize(
-    ("spec", "kind", "name", "place"),
-    [
-        (in_volume({"configMap": {"name": "a"}}), "ConfigMap", "a", "volume 'v'"),
-        (in_volume({"secret": {"secretName": "a"}}), "Secret", "a", "volume 'v'"),
-        (
-            in_volume({"projected": {"sources": [{"configMap": {"name": "a"}}]}}),
-            "ConfigMap",
-            "a",
-            "volume 'v'",
-        ),
-        (
-            in_volume({"projected": {"sources": [{"secret": {"name": "a"}}]}}),
-            "Secret",
-            "a",
-            "volume 'v'",
-        ),
-        (
-            in_volume({"projected": {"sources": [{"clusterTrustBundle": {"name": "a"}}]}}),
-            "ClusterTrustBundle",
-            "a",
-            "volume 'v'",
-        ),
-        (
-            in_volume({"projected": {"sources": [{"podCertificate": {"signerName": "s"}}]}}),
-            "PodCertificateRequest",
-            "",
-            "volume 'v'",
-        ),
-        (
-            in_volume({"persistentVolumeClaim": {"claimName": "a"}}),
-            "PersistentVolumeClaim",
-            "a",
-            "volume 'v'",
-        ),
-        (
-            in_volume({"ephemeral": {"volumeClaimTemplate": {}}}),
-            "PersistentVolumeClaim",
-            "of its own",
-            "volume 'v'",
-        ),
-        (
-            in_volume({"csi": {"driver": "d", "nodePublishSecretRef": {"name": "a"}}}),
-            "Secret",
-            "a",
-            "volume 'v'",
-        ),
-        (in_volume({"azureFile": {"secretName": "a"}}), "Secret", "a", "volume 'v'"),
-        (in_volume({"cephfs": {"secretRef": {"name": "a"}}}), "Secret", "a", "volume 'v'"),
-        (
-            in_container(env=[env({"configMapKeyRef": {"name": "a", "key": "k"}})]),
-            "ConfigMap",
-            "a",
-            "variable X of container 'c'",
-        ),
-        (
-            in_container(env=[env({"secretKeyRef": {"name": "a", "key": "k"}})]),
-            "Secret",
-            "a",
-            "variable X of container 'c'",
-        ),
-        (
-            in_container(envFrom=[{"configMapRef": {"name": "a"}}]),
-            "ConfigMap",
-            "a",
-            "envFrom of container 'c'",
-        ),
-        (
-            in_container(envFrom=[{"secretRef": {"name": "a"}}]),
-            "Secret",
-            "a",
-            "envFrom of container 'c'",
-        ),
-        (
-            {"initContainers": [{"name": "i", "envFrom": [{"secretRef": {"name": "a"}}]}]},
-            "Secret",
-            "a",
-            "envFrom of container 'i'",
-        ),
-    ],
-)
+PLACES: list[tuple[dict[str, Any], str, str, str]] = [
+    (in_volume({"configMap": {"name": "a"}}), "ConfigMap", "a", "volume 'v'"),
+    (in_volume({"secret": {"secretName": "a"}}), "Secret", "a", "volume 'v'"),
+    (
+        in_volume({"projected": {"sources": [{"configMap": {"name": "a"}}]}}),
+        "ConfigMap",
+        "a",
+        "volume 'v'",
+    ),
+    (
+        in_volume({"projected": {"sources": [{"secret": {"name": "a"}}]}}),
+        "Secret",
+        "a",
+        "volume 'v'",
+    ),
+    (
+        in_volume({"projected": {"sources": [{"clusterTrustBundle": {"name": "a"}}]}}),
+        "ClusterTrustBundle",
+        "a",
+        "volume 'v'",
+    ),
+    (
+        in_volume({"projected": {"sources": [{"podCertificate": {"signerName": "s"}}]}}),
+        "PodCertificateRequest",
+        "",
+        "volume 'v'",
+    ),
+    (
+        in_volume({"persistentVolumeClaim": {"claimName": "a"}}),
+        "PersistentVolumeClaim",
+        "a",
+        "volume 'v'",
+    ),
+    (
+        in_volume({"ephemeral": {"volumeClaimTemplate": {}}}),
+        "PersistentVolumeClaim",
+        "of its own",
+        "volume 'v'",
+    ),
+    (
+        in_volume({"csi": {"driver": "d", "nodePublishSecretRef": {"name": "a"}}}),
+        "Secret",
+        "a",
+        "volume 'v'",
+    ),
+    (in_volume({"azureFile": {"secretName": "a"}}), "Secret", "a", "volume 'v'"),
+    (in_volume({"cephfs": {"secretRef": {"name": "a"}}}), "Secret", "a", "volume 'v'"),
+    (
+        in_container(env=[env({"configMapKeyRef": {"name": "a", "key": "k"}})]),
+        "ConfigMap",
+        "a",
+        "variable X of container 'c'",
+    ),
+    (
+        in_container(env=[env({"secretKeyRef": {"name": "a", "key": "k"}})]),
+        "Secret",
+        "a",
+        "variable X of container 'c'",
+    ),
+    (
+        in_container(envFrom=[{"configMapRef": {"name": "a"}}]),
+        "ConfigMap",
+        "a",
+        "envFrom of container 'c'",
+    ),
+    (
+        in_container(envFrom=[{"secretRef": {"name": "a"}}]),
+        "Secret",
+        "a",
+        "envFrom of container 'c'",
+    ),
+    (
+        {"initContainers": [{"name": "i", "envFrom": [{"secretRef": {"name": "a"}}]}]},
+        "Secret",
+        "a",
+        "envFrom of container 'i'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "kind", "name", "place"), PLACES)
 def test_every_place_that_names_an_object(
     spec: dict[str, Any], kind: str, name: str, place: str
 ) -> None:

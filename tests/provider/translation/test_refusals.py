@@ -4,7 +4,6 @@ import pytest
 
 from provider.translation.refusals import (
     REASON_CLAIMS,
-    REASON_DEPENDENTS,
     REASON_HOST_ACCESS,
     REASON_RESOURCE_CLAIMS,
     REASON_RUNTIME_CLASS,
@@ -29,24 +28,6 @@ def projected(*sources: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("spec", "reason", "named"),
     [
-        (volume(configMap={"name": "settings"}), REASON_DEPENDENTS, "ConfigMap settings"),
-        (volume(secret={"secretName": "key"}), REASON_DEPENDENTS, "Secret key"),
-        (
-            container(env=[{"name": "X", "valueFrom": {"secretKeyRef": {"name": "key"}}}]),
-            REASON_DEPENDENTS,
-            "variable X of container 'app' uses Secret key",
-        ),
-        (container(envFrom=[{"configMapRef": {"name": "a"}}]), REASON_DEPENDENTS, "ConfigMap a"),
-        (
-            projected({"serviceAccountToken": {}}, {"secret": {"name": "key"}}),
-            REASON_DEPENDENTS,
-            "Secret key",
-        ),
-        (
-            projected({"configMap": {"name": "kube-root-ca.crt"}}),
-            REASON_DEPENDENTS,
-            "ConfigMap kube-root-ca.crt",
-        ),
         (projected({"podCertificate": {}}), REASON_VOLUME, "volume 'data'"),
         (volume(persistentVolumeClaim={"claimName": "disk"}), REASON_CLAIMS, "disk"),
         (volume(ephemeral={}), REASON_CLAIMS, "volume 'data'"),
@@ -91,6 +72,12 @@ def test_what_cannot_travel_is_refused_and_named(
         volume(emptyDir={}),
         volume(downwardAPI={"items": []}),
         projected({"serviceAccountToken": {}}, {"configMap": {"name": "kube-root-ca.crt"}}),
+        projected({"serviceAccountToken": {}}, {"secret": {"name": "key"}}),
+        volume(configMap={"name": "settings"}),
+        volume(secret={"secretName": "key"}),
+        volume(csi={"driver": "d", "nodePublishSecretRef": {"name": "key"}}),
+        container(env=[{"name": "X", "valueFrom": {"secretKeyRef": {"name": "key"}}}]),
+        container(envFrom=[{"configMapRef": {"name": "a"}}]),
         container(securityContext={"privileged": False}, ports=[{"containerPort": 80}]),
         {"imagePullSecrets": [{"name": "registry"}]},
     ],
@@ -107,10 +94,10 @@ def test_host_access_travels_when_allowed() -> None:
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
-    spec = volume(configMap={"name": "a"}) | {"hostPID": True}
+    spec = volume(persistentVolumeClaim={"claimName": "a"}) | {"hostPID": True}
     with pytest.raises(RefusedError) as caught:
         check_can_travel(spec, allow_host_access=False)
     assert caught.value.message == (
-        "hostPID: host access isn't allowed; volume 'data' uses ConfigMap a:"
-        " ConfigMaps don't cross to the remote cluster"
+        "hostPID: host access isn't allowed; volume 'data' uses PersistentVolumeClaim a:"
+        " PersistentVolumeClaims don't cross to the remote cluster"
     )
