@@ -51,17 +51,25 @@ POD_SPEC_FIELDS: dict[str, FieldRule] = {
         Treatment.REWRITTEN, "only what --tolerate covers, and NoExecute not-ready, unreachable"
     ),
     "containers": FieldRule(
-        Treatment.REWRITTEN, "mounts of token volumes go, fieldRefs show what home shows"
+        Treatment.REWRITTEN,
+        "environment from the copies of ConfigMaps and Secrets, fieldRefs show what home shows,"
+        " tokens by --api-access",
     ),
     "initContainers": FieldRule(Treatment.REWRITTEN, "as containers"),
-    "volumes": FieldRule(Treatment.REWRITTEN, "token volumes go, fieldRefs show what home shows"),
-    "automountServiceAccountToken": FieldRule(Treatment.REWRITTEN, "always false"),
+    "volumes": FieldRule(
+        Treatment.REWRITTEN,
+        "they refer to the copies of ConfigMaps and Secrets, fieldRefs show what home shows, tokens"
+        " by --api-access; claims are refused",
+    ),
+    "automountServiceAccountToken": FieldRule(
+        Treatment.REWRITTEN, "false, but with --api-access remote"
+    ),
     "ephemeralContainers": FieldRule(Treatment.REMOVED, "can't be there at creation"),
     "serviceAccountName": FieldRule(
         Treatment.REMOVED, "--api-access is none", warns=True, default="default"
     ),
     "serviceAccount": FieldRule(Treatment.REMOVED, "the old name of serviceAccountName"),
-    "imagePullSecrets": FieldRule(Treatment.REMOVED, "Secrets don't cross", warns=True),
+    "imagePullSecrets": FieldRule(Treatment.REWRITTEN, "the copies"),
     "schedulerName": FieldRule(
         Treatment.REMOVED,
         "schedulers of home aren't known to the remote cluster",

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from provider.labels import (
+    DEPENDENTS,
     HOME_CLUSTER,
     HOME_NAME,
     HOME_NAMESPACE,
@@ -17,13 +17,38 @@ from provider.labels import (
 )
 from provider.taints import AcceptedTaint
 from provider.translation.affinity import VirtualNodeView, confine_pod
+from provider.translation.dependents import DependentNames, find_dependents, write_dependents
 from provider.translation.downward import HomeFacts, rewrite_variable, rewrite_volume
 from provider.translation.fields import POD_SPEC_FIELDS, REMOVED_FIELDS
 from provider.translation.refusals import check_can_travel
+from provider.translation.renaming import (
+    rename_in_container,
+    rename_in_volume,
+    rename_pull_secrets,
+)
 from provider.translation.selection import Selection
-from provider.translation.tokens import is_injected, is_token_volume
+from provider.translation.tokens import (
+    ApiAccess,
+    deliver_tokens,
+    is_injected,
+    is_token_volume,
+    travelling_volumes,
+)
 from provider.translation.tolerations import describe_lost_tolerations, translate_tolerations
 from vkubelet.kube.objects import KubeObject
+
+SERVICE_ACCOUNT_FIELDS = frozenset({"serviceAccountName", "serviceAccount"})
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServerAddress:
+    """Where home's API server is found from the remote cluster."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +65,8 @@ class TranslationContext:
         accepted_taints: Taints of physical nodes that reflected pods tolerate.
         anchor: Controller ownerReference of the remote pod; None if it's put on later.
         allow_host_access: Whether host access travels.
+        api_access: Which API server the pod can reach.
+        home_api_server: Where home's is; with `home` access.
     """
 
     home_cluster_uid: str
@@ -50,6 +77,12 @@ class TranslationContext:
     accepted_taints: tuple[AcceptedTaint, ...] = ()
     anchor: KubeObject | None = None
     allow_host_access: bool = False
+    api_access: ApiAccess = ApiAccess.NONE
+    home_api_server: ApiServerAddress | None = None
+
+    def names(self, namespace: str) -> DependentNames:
+        """Return the names of copies of what is in a home namespace."""
+        return DependentNames(self.home_cluster_uid, self.peering, namespace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +113,13 @@ def translate_pod(pod: KubeObject, context: TranslationContext) -> TranslatedPod
     remote |= {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": _build_metadata(pod["metadata"], context),
+        "metadata": _build_metadata(pod["metadata"], spec, context),
         "spec": _translate_spec(pod["metadata"], spec, context),
     }
     return TranslatedPod(remote, tuple(_find_warnings(spec, context)))
 
 
-def _build_metadata(home: KubeObject, context: TranslationContext) -> KubeObject:
+def _build_metadata(home: KubeObject, spec: KubeObject, context: TranslationContext) -> KubeObject:
     """
     Build the metadata; only what is named here travels.
 
@@ -106,6 +139,9 @@ def _build_metadata(home: KubeObject, context: TranslationContext) -> KubeObject
         HOME_NAMESPACE: home["namespace"],
         HOME_NAME: home["name"],
     }
+    dependents = find_dependents(spec, context.api_access)
+    if dependents:
+        annotations[DEPENDENTS] = write_dependents(dependents)
     metadata: KubeObject = {
         "name": home["name"],
         "namespace": context.remote_namespace,
@@ -124,60 +160,96 @@ def _without_ours(pairs: dict[str, str]) -> dict[str, str]:
 def _translate_spec(
     metadata: KubeObject, spec: KubeObject, context: TranslationContext
 ) -> KubeObject:
-    rebuilt = {"nodeSelector", "affinity", "tolerations", *REMOVED_FIELDS}
+    removed = set(REMOVED_FIELDS)
+    if context.api_access is ApiAccess.REMOTE:
+        removed -= SERVICE_ACCOUNT_FIELDS
+    rebuilt = {"nodeSelector", "affinity", "tolerations", "volumes", *removed}
     remote = {key: value for key, value in spec.items() if key not in rebuilt}
     remote |= confine_pod(spec, context.node, context.selection)
     tolerations = translate_tolerations(spec.get("tolerations") or [], context.accepted_taints)
     if tolerations:
         remote["tolerations"] = tolerations
-    remote["automountServiceAccountToken"] = False
-    facts = HomeFacts(
-        namespace=metadata["namespace"],
-        uid=metadata["uid"],
-        node_name=context.node.name,
-        service_account_name=spec.get("serviceAccountName") or "default",
-    )
-    volumes: list[KubeObject] = spec.get("volumes") or []
-    lost = {volume.get("name") for volume in volumes if is_token_volume(volume)}
-    kept = [rewrite_volume(volume) for volume in volumes if volume.get("name") not in lost]
+    if context.api_access is not ApiAccess.REMOTE:
+        remote["automountServiceAccountToken"] = False
+    names = context.names(metadata["namespace"])
+    kept = travelling_volumes(spec, context.api_access)
     if kept:
-        remote["volumes"] = kept
-    else:
-        remote.pop("volumes", None)
+        remote["volumes"] = [_translate_volume(item, metadata, names, context) for item in kept]
+    if spec.get("imagePullSecrets"):
+        remote["imagePullSecrets"] = rename_pull_secrets(spec["imagePullSecrets"], names)
+    translate = ContainerTranslation(metadata, spec, context)
     for key in ("initContainers", "containers"):
         if spec.get(key):
-            remote[key] = [_translate_container(item, facts, lost) for item in spec[key]]
+            remote[key] = [translate(item) for item in spec[key]]
     return remote
 
 
-def _translate_container(
-    container: KubeObject, facts: HomeFacts, lost_volumes: set[Any]
+def _translate_volume(
+    volume: KubeObject, metadata: KubeObject, names: DependentNames, context: TranslationContext
 ) -> KubeObject:
-    translated = dict(container)
-    if container.get("volumeMounts"):
-        mounts = [
-            item for item in container["volumeMounts"] if item.get("name") not in lost_volumes
-        ]
-        if mounts:
-            translated["volumeMounts"] = mounts
-        else:
-            del translated["volumeMounts"]
-    if container.get("env"):
-        translated["env"] = [rewrite_variable(variable, facts) for variable in container["env"]]
+    translated = rename_in_volume(rewrite_volume(volume), names, context.api_access)
+    if context.api_access is ApiAccess.HOME:
+        translated = deliver_tokens(
+            translated, lambda name, index: names.token(metadata["uid"], name, index)
+        )
     return translated
 
 
+class ContainerTranslation:
+    """Translates containers of one pod, of every kind."""
+
+    def __init__(self, metadata: KubeObject, spec: KubeObject, context: TranslationContext) -> None:
+        self._facts = HomeFacts(
+            namespace=metadata["namespace"],
+            uid=metadata["uid"],
+            node_name=context.node.name,
+            service_account_name=spec.get("serviceAccountName") or "default",
+        )
+        self._names = context.names(metadata["namespace"])
+        travelling = travelling_volumes(spec, context.api_access)
+        kept = {volume.get("name") for volume in travelling}
+        self._lost = {item.get("name") for item in spec.get("volumes") or []} - kept
+        server = context.home_api_server if context.api_access is ApiAccess.HOME else None
+        self._server: list[KubeObject] = (
+            []
+            if server is None
+            else [
+                {"name": "KUBERNETES_SERVICE_HOST", "value": server.host},
+                {"name": "KUBERNETES_SERVICE_PORT", "value": str(server.port)},
+            ]
+        )
+
+    def __call__(self, container: KubeObject) -> KubeObject:
+        """Translate a container; it isn't changed."""
+        translated = rename_in_container(container, self._names)
+        if container.get("volumeMounts"):
+            mounts = [
+                item for item in container["volumeMounts"] if item.get("name") not in self._lost
+            ]
+            if mounts:
+                translated["volumeMounts"] = mounts
+            else:
+                del translated["volumeMounts"]
+        own: list[KubeObject] = translated.get("env") or []
+        present = {variable.get("name") for variable in own}
+        env = [item for item in self._server if item["name"] not in present] + [
+            rewrite_variable(variable, self._facts) for variable in own
+        ]
+        if env:
+            translated["env"] = env
+        return translated
+
+
 def _find_warnings(spec: KubeObject, context: TranslationContext) -> Iterator[str]:
+    has_account = context.api_access is not ApiAccess.NONE
     for name in REMOVED_FIELDS:
         rule = POD_SPEC_FIELDS[name]
+        if name in SERVICE_ACCOUNT_FIELDS and has_account:
+            continue
         if name in spec and rule.is_missed(spec[name]):
             yield f"{name} {_describe(spec[name])} doesn't travel: {rule.why}"
-    for volume in spec.get("volumes") or []:
-        if is_token_volume(volume) and not is_injected(volume):
-            yield (
-                f"volume {volume.get('name', '')!r} doesn't travel: it holds a service-account"
-                " token, and --api-access is none"
-            )
+    if not has_account:
+        yield from _find_lost_tokens(spec)
     lost = describe_lost_tolerations(spec.get("tolerations") or [], context.accepted_taints)
     if lost:
         yield f"tolerations {', '.join(lost)} don't travel: --tolerate doesn't cover them"
@@ -188,6 +260,18 @@ def _find_warnings(spec: KubeObject, context: TranslationContext) -> Iterator[st
                 " minDomains or nodeAffinityPolicy Ignore it may keep the pod from every node"
                 " behind the virtual node"
             )
+
+
+def _find_lost_tokens(spec: KubeObject) -> Iterator[str]:
+    kept = {volume.get("name") for volume in travelling_volumes(spec, ApiAccess.NONE)}
+    for volume in spec.get("volumes") or []:
+        if is_token_volume(volume) and not is_injected(volume):
+            name = volume.get("name", "")
+            if name in kept:
+                how = "travels without its service-account token:"
+            else:
+                how = "doesn't travel: it holds a service-account token, and"
+            yield f"volume {name!r} {how} --api-access is none"
 
 
 def _may_block(constraint: KubeObject) -> bool:

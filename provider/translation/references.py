@@ -84,12 +84,20 @@ def _find_projected(projected: KubeObject, place: str) -> Iterator[Reference]:
             yield _build(POD_CERTIFICATE, "", place, {})
 
 
-def _find_secret_of_driver(source: KubeObject, place: str) -> Iterator[Reference]:
+def driver_secret_keys(source: KubeObject) -> Iterator[str]:
+    """Yield the keys by which a volume source of a driver names Secrets."""
     for key in _SECRET_KEYS:
-        value = source.get(key)
-        name = value.get("name") if isinstance(value, dict) else value
-        if name:
-            yield _build(SECRET, name, place, {})
+        if _name_of_secret(source.get(key)):
+            yield key
+
+
+def _name_of_secret(value: object) -> object:
+    return value.get("name") if isinstance(value, dict) else value
+
+
+def _find_secret_of_driver(source: KubeObject, place: str) -> Iterator[Reference]:
+    for key in driver_secret_keys(source):
+        yield _build(SECRET, _name_of_secret(source[key]), place, {})
 
 
 def _find_container_references(container: KubeObject) -> Iterator[Reference]:

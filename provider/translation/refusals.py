@@ -8,22 +8,19 @@ from provider.translation.references import (
     CLAIM,
     CONFIG_MAP,
     SECRET,
-    Reference,
     find_references,
     iterate_containers,
 )
-from provider.translation.tokens import find_other_references, is_token_volume
 from vkubelet.errors import RefusedError
 from vkubelet.kube.objects import KubeObject
 
 REASON_HOST_ACCESS = "HostAccessNotAllowed"
-REASON_DEPENDENTS = "DependentsNotReflected"
 REASON_CLAIMS = "VolumeClaimsNotReflected"
 REASON_VOLUME = "VolumeNotReflected"
 REASON_RUNTIME_CLASS = "RuntimeClassNotReflected"
 REASON_RESOURCE_CLAIMS = "ResourceClaimsNotReflected"
 
-_REASONS = {CONFIG_MAP: REASON_DEPENDENTS, SECRET: REASON_DEPENDENTS, CLAIM: REASON_CLAIMS}
+_CROSSING = (CONFIG_MAP, SECRET)
 
 
 def check_can_travel(spec: KubeObject, *, allow_host_access: bool) -> None:
@@ -49,18 +46,10 @@ def _find_problems(spec: KubeObject, *, allow_host_access: bool) -> Iterator[tup
     for claim in spec.get("resourceClaims") or []:
         why = POD_SPEC_FIELDS["resourceClaims"].why
         yield REASON_RESOURCE_CLAIMS, f"resource claim {claim.get('name', '')!r}: {why}"
-    for reference in _find_bound_references(spec):
-        reason = _REASONS.get(reference.kind, REASON_VOLUME)
-        yield reason, f"{reference}: {reference.kind}s don't cross to the remote cluster"
-
-
-def _find_bound_references(spec: KubeObject) -> Iterator[Reference]:
-    volumes = spec.get("volumes") or []
-    tokens = [volume for volume in volumes if is_token_volume(volume)]
-    for volume in tokens:
-        yield from find_other_references(volume)
-    others = [volume for volume in volumes if not is_token_volume(volume)]
-    yield from find_references({**spec, "volumes": others})
+    for reference in find_references(spec):
+        if reference.kind not in _CROSSING:
+            reason = REASON_CLAIMS if reference.kind == CLAIM else REASON_VOLUME
+            yield reason, f"{reference}: {reference.kind}s don't cross to the remote cluster"
 
 
 def _find_host_access(spec: KubeObject) -> Iterator[str]:
