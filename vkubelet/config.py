@@ -122,12 +122,15 @@ class KubeletPolicy:
         field_manager: Manager of server-side applied labels and annotations; component of events.
         cordon_annotation: Marks a cordon as ours.
         taints_annotation: Keeps which taints are ours, across restarts.
+        removal_annotation: Keeps since when a Node is being removed, across restarts.
         placeholder_condition: Condition of placeholder pods.
         kubelet_version: nodeInfo.kubeletVersion where the provider gives none.
         lease_duration_seconds: Life of a node's Lease.
         lease_renew_seconds: How often the Lease is renewed.
         status_resync_seconds: How often a node's status is written though nothing changed.
         status_interval_seconds: Least time between two status writes of one node.
+        drain_timeout_seconds: How long the pods of a Node that isn't wanted any more are evicted;
+            those that disruption budgets still hold then are deleted.
         refused_retry_seconds: When a refused pod that didn't change is offered again.
         pod_workers: Pods that are worked on at once.
         node_workers: Nodes that are worked on at once.
@@ -144,12 +147,14 @@ class KubeletPolicy:
     field_manager: str = "vkubelet"
     cordon_annotation: str = "vkubelet.io/cordoned"
     taints_annotation: str = "vkubelet.io/taints"
+    removal_annotation: str = "vkubelet.io/removing-since"
     placeholder_condition: str = "vkubelet.io/Placeholder"
     kubelet_version: str = ""
     lease_duration_seconds: int = 40
     lease_renew_seconds: float = 10.0
     status_resync_seconds: float = 300.0
     status_interval_seconds: float = 1.0
+    drain_timeout_seconds: float = 300.0
     refused_retry_seconds: float = 300.0
     pod_workers: int = 50
     node_workers: int = 20
@@ -163,3 +168,5 @@ class KubeletPolicy:
             raise ValueError(f"kubelet address {self.address!r} isn't an IP address") from error
         if self.lease_renew_seconds * 2 > self.lease_duration_seconds:
             raise ValueError("a Lease must be renewed at least twice within its duration")
+        if self.drain_timeout_seconds < 0:
+            raise ValueError("the drain time-out is negative")

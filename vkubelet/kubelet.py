@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import errno
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from typing import NoReturn, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from typing import Any, NoReturn, TypeVar
+
+from prometheus_client import Gauge
 
 from vkubelet.config import KubeletPolicy
 from vkubelet.errors import ComponentExitedError, VkubeletError
@@ -16,7 +18,9 @@ from vkubelet.kube.events import EventRecorder
 from vkubelet.node.controller import NodeController
 from vkubelet.node.lease import NodeLease
 from vkubelet.pods.controller import PodController
+from vkubelet.pods.drain import PodDrain
 from vkubelet.pods.home import HomePods
+from vkubelet.pods.phases import PodPhases
 from vkubelet.ports import NoFreePortError, choose_ports
 from vkubelet.server.authentication import Authenticator
 from vkubelet.server.authorization import Authorizer
@@ -28,6 +32,13 @@ from vkubelet.server.tls import ServingTls
 from vkubelet.supervision import run_component
 
 logger = logging.getLogger(__name__)
+
+CERTIFICATE_EXPIRY = Gauge(
+    "vkubelet_certificate_expiry_timestamp_seconds",
+    "When the serving certificate of a virtual node expires.",
+    ("node",),
+)
+VIRTUAL_NODES = Gauge("vkubelet_virtual_nodes", "Virtual nodes that are served or to be.")
 
 T = TypeVar("T")
 
@@ -73,16 +84,20 @@ class Kubelet:
         self._events = EventRecorder(home, component=policy.field_manager)
         self._client_ca = ClientCa(home)
         self.home_pods = HomePods(home)
-        self._nodes = NodeController(home, self._events, policy)
+        self._phases = PodPhases(self.home_pods)
+        self._drain = PodDrain(home, self.home_pods)
+        self._nodes = NodeController(home, self._events, policy, self._drain)
         self._pods = PodController(provider, home, self.home_pods, self._events, policy)
         self._services = KubeletServices(
             provider=provider,
             pods=self.home_pods,
             authenticator=Authenticator(home),
             authorizer=Authorizer(home),
+            capacity=self._nodes.capacity,
         )
         self._ports: dict[str, int] = {}
         self._failures: dict[str, int] = {}
+        self._port_freed = asyncio.Event()
         self._names_changed = asyncio.Event()
         self._progress = asyncio.Event()
         self._ready = asyncio.Event()
@@ -112,6 +127,7 @@ class Kubelet:
                 for name, run in {
                     "client CA": self._client_ca.run,
                     "nodes": self._nodes.run,
+                    "drain": self._drain.run,
                     "home pods": self.home_pods.run,
                     "pods": self._pods.run,
                     "provider nodes": self._feed_nodes,
@@ -155,26 +171,44 @@ class Kubelet:
     # One node.
 
     async def _run_nodes(self, leases: asyncio.TaskGroup, working: asyncio.TaskGroup) -> NoReturn:
-        """Serve the nodes that are wanted, as they come and go."""
+        """Serve the nodes that are wanted, as they come, and till they have gone."""
         await self._nodes.wait_synced()
         tasks: dict[str, asyncio.Task[NoReturn]] = {}
-        ending: dict[str, asyncio.Task[NoReturn]] = {}
+        ending: dict[str, asyncio.Task[None]] = {}
         while True:
             self._names_changed.clear()
             names = self._nodes.names
-            self.home_pods.set_nodes(names | self._nodes.owned_names)
+            VIRTUAL_NODES.set(len(names))
+            self.home_pods.set_nodes(names)
+            self._pods.set_leaving(self._nodes.leaving_names)
             for name in sorted(names - tasks.keys()):
-                run = self._run_node(name, leases, after=ending.pop(name, None))
+                run = self._run_node(name, leases, after=ending.get(name))
                 tasks[name] = working.create_task(run, name=f"node {name}")
             for name in tasks.keys() - names:
-                logger.info("%s: not served any more", name)
-                ending[name] = tasks.pop(name)
-                ending[name].cancel()
-                self._failures.pop(name, None)
+                task, before = tasks.pop(name), ending.get(name)
+                task.cancel()
+                awaited = [task] if before is None else [task, before]
+                end = self._end_node(name, awaited, forget=self._nodes.synced)
+                ending[name] = working.create_task(end, name=f"end of node {name}")
+            for name in [name for name, task in ending.items() if task.done()]:
+                del ending[name]
             await self._names_changed.wait()
 
+    async def _end_node(
+        self, name: str, awaited: Sequence[asyncio.Task[Any]], *, forget: bool
+    ) -> None:
+        """Wait until a node isn't served any more, and let its certificate go with it."""
+        await asyncio.wait(awaited)
+        self._failures.pop(name, None)
+        logger.info("%s: not served any more", name)
+        if forget:
+            try:
+                await asyncio.to_thread(self._certificates.forget, name)
+            except (VkubeletError, OSError) as error:
+                logger.warning("%s: its certificate stays: %s", name, error)
+
     async def _run_node(
-        self, name: str, leases: asyncio.TaskGroup, *, after: asyncio.Task[NoReturn] | None
+        self, name: str, leases: asyncio.TaskGroup, *, after: asyncio.Task[None] | None
     ) -> NoReturn:
         """
         Serve one node until cancelled; its Lease is renewed whatever happens to its server.
@@ -182,7 +216,7 @@ class Kubelet:
         Args:
             name: The node.
             leases: Where its Lease lives.
-            after: An earlier run for that name, whose port has to be free first.
+            after: The end of an earlier run for that name, whose port has to be free first.
         """
         if after is not None:
             await asyncio.wait([after])
@@ -203,10 +237,24 @@ class Kubelet:
                     )
                     self._progress.set()
                     logger.error("%s: can't be served, again in %.1f s: %s", name, delay, error)  # noqa: TRY400 - no bug
-                    await asyncio.sleep(delay)
+                    await self._pause(delay, error)
         finally:
             if lease is not None:
                 lease.cancel()
+
+    async def _pause(self, seconds: float, error: Exception) -> None:
+        """Wait before the next try; who lacks a port is woken when one becomes free."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                if isinstance(error, NoFreePortError):
+                    await self._port_freed.wait()
+                else:
+                    await asyncio.sleep(seconds)
+
+    def _free_port(self, name: str) -> None:
+        del self._ports[name]
+        freed, self._port_freed = self._port_freed, asyncio.Event()
+        freed.set()
 
     def _start_lease(self, name: str, leases: asyncio.TaskGroup) -> asyncio.Task[NoReturn]:
         lease = NodeLease(
@@ -221,16 +269,19 @@ class Kubelet:
                 await self._client_ca.wait_synced()
         source = self._certificates.watch_certificate(name, [self._policy.address])
         async with _closing(source) as certificates:
-            tls = ServingTls(await anext(certificates), self._client_ca.pem)
+            first = await anext(certificates)
+            tls = ServingTls(first, self._client_ca.pem)
             with self._following_client_ca(tls):
                 async with self._listening(name, tls) as server:
                     self._failures.pop(name, None)
                     self._nodes.set_port(name, server.port)
+                    CERTIFICATE_EXPIRY.labels(name).set(first.not_after.timestamp())
                     try:
                         async for certificate in certificates:
                             self._replace_certificate(name, tls, certificate)
                     finally:
                         self._nodes.set_port(name, None)
+                        CERTIFICATE_EXPIRY.remove(name)
         raise ComponentExitedError(f"certificates of {name}")
 
     def _replace_certificate(
@@ -238,6 +289,7 @@ class Kubelet:
     ) -> None:
         try:
             tls.replace_certificate(certificate)
+            CERTIFICATE_EXPIRY.labels(name).set(certificate.not_after.timestamp())
         except ServingCertificateError as error:
             logger.error("%s: the new certificate isn't used: %s", name, error)  # noqa: TRY400 - no bug
 
@@ -265,8 +317,7 @@ class Kubelet:
         host = policy.bind_address or ("::" if ":" in policy.address else "0.0.0.0")  # noqa: S104 - asked for
         published = self._nodes.published_ports()
         known = published.pop(name, 0)
-        reserved = {port for other, port in published.items() if other in self._nodes.names}
-        reserved |= set(self._ports.values())
+        reserved = {*published.values(), *self._ports.values()}
         async with contextlib.AsyncExitStack() as stack:
             for port in choose_ports(policy.ports, known, reserved):
                 serving = serve_node(name, host=host, port=port, tls=tls, services=self._services)
@@ -278,7 +329,7 @@ class Kubelet:
                     logger.info("%s: port %d is in use, trying the next", name, port)
                     continue
                 self._ports[name] = server.port
-                stack.callback(self._ports.pop, name)
+                stack.callback(self._free_port, name)
                 yield server
                 return
         raise NoFreePortError(policy.port_setting, policy.ports)

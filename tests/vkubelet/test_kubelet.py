@@ -2,133 +2,36 @@
 
 import asyncio
 import logging
-import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+import time
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
+from prometheus_client import REGISTRY
 
 from certs.rotation import SelfSignedCertificates
-from tests.fakes.api_server import FakeApiServer
-from tests.fakes.provider import FakeProvider, build_virtual_node
-from vkubelet.config import ALL_NAMESPACES, KubeletPolicy, PortRange
-from vkubelet.errors import ComponentExitedError, VkubeletError
-from vkubelet.interface import PodRef, ServingCertificate, VirtualNode
+from tests.fakes.api_server import ApiCall, ApiFailureError, FakeApiServer
+from tests.fakes.provider import FakeProvider, build_running_status, build_virtual_node
+from tests.vkubelet.world import (
+    FailingCertificates,
+    ask,
+    build_pod,
+    build_policy,
+    free_range,
+    has_certificate,
+    listens,
+    occupy,
+    open_world,
+    provide,
+)
+from vkubelet.config import PortRange
+from vkubelet.errors import ComponentExitedError
+from vkubelet.interface import PodRef, VirtualNode
 from vkubelet.kube.objects import EVENTS, LEASES, NODES, PODS, KubeObject
 from vkubelet.kubelet import Kubelet
 
 pytestmark = pytest.mark.virtual_time
-
-ADDRESS = "127.0.0.1"
-
-
-def build_policy(**fields: Any) -> KubeletPolicy:
-    values = {"namespaces": ALL_NAMESPACES, "bind_address": ADDRESS, **fields}
-    return KubeletPolicy(owner_labels={"owner": "us"}, address=ADDRESS, **values)
-
-
-def build_pod(name: str = "p", node: str = "n") -> KubeObject:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"namespace": "a", "name": name, "uid": f"uid-{name}"},
-        "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]},
-        "status": {"phase": "Pending"},
-    }
-
-
-class World:
-    """A kubelet that runs."""
-
-    def __init__(self, fake: FakeApiServer, provider: FakeProvider, kubelet: Kubelet) -> None:
-        self.fake = fake
-        self.provider = provider
-        self.kubelet = kubelet
-
-    def port(self, name: str = "n") -> int:
-        status = self.fake.get(NODES, "", name)["status"]
-        port: int = status["daemonEndpoints"]["kubeletEndpoint"]["Port"]
-        return port
-
-    def writes(self) -> list[str]:
-        """What was written, Leases and events apart."""
-        verbs = {"create", "update", "patch", "apply", "delete"}
-        return [
-            call.what
-            for call in self.fake.requests
-            if call.verb in verbs and call.resource.resource not in {LEASES, EVENTS}
-        ]
-
-
-@asynccontextmanager
-async def open_world(
-    fake: FakeApiServer,
-    folder: Path,
-    provider: FakeProvider,
-    *,
-    certificates: Any = None,
-    ready: bool = True,
-    **policy: Any,
-) -> AsyncIterator[World]:
-    certificates = certificates or SelfSignedCertificates(folder)
-    async with fake.client("home") as client:
-        kubelet = Kubelet(provider, client, certificates, build_policy(**policy))
-        async with asyncio.TaskGroup() as group:
-            running = group.create_task(kubelet.run())
-            if ready:
-                async with asyncio.timeout(60):
-                    await kubelet.wait_ready()
-            await asyncio.sleep(2)
-            yield World(fake, provider, kubelet)
-            running.cancel()
-
-
-def provide(*names: str) -> FakeProvider:
-    return FakeProvider(nodes=[build_virtual_node(name) for name in names])
-
-
-async def ask(port: int, path: str = "/healthz", token: str = "") -> tuple[int, str]:
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"https://{ADDRESS}:{port}{path}", headers=headers, ssl=False) as response,
-    ):
-        return response.status, await response.text()
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex((ADDRESS, port)) == 0
-
-
-@contextmanager
-def free_range(size: int) -> Iterator[PortRange]:
-    """Ports in a row that nobody has at this moment."""
-    for first in range(21000, 30000, size):
-        probes = []
-        try:
-            for port in range(first, first + size):
-                probe = socket.socket()
-                probes.append(probe)
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind((ADDRESS, port))
-        except OSError:
-            continue
-        finally:
-            for probe in probes:
-                probe.close()
-        yield PortRange(first=first, last=first + size - 1)
-        return
-    raise AssertionError("no free ports")
-
-
-@contextmanager
-def occupy(port: int) -> Iterator[None]:
-    with socket.create_server((ADDRESS, port)):
-        yield
 
 
 async def test_nodes_are_published_with_port_and_lease(tmp_path: Path) -> None:
@@ -275,25 +178,98 @@ async def test_name_of_a_real_node(tmp_path: Path) -> None:
             assert await ask(world.port("n")) == (401, "Unauthorized")
 
 
-async def test_node_that_goes_and_comes_back(tmp_path: Path) -> None:
-    async with FakeApiServer() as fake, open_world(fake, tmp_path, provide("n", "m")) as world:
-        port = world.port("m")
-        fake.put(build_pod("late", "m"))
-        world.provider.set_nodes(build_virtual_node("n"))
-        await asyncio.sleep(20)
-        assert not listens(port)
-        assert fake.find(NODES, "", "m") is not None
-        fake.requests.clear()
-        await asyncio.sleep(60)
-        renewed = {call.resource.name for call in fake.calls("patch leases")}
-        assert renewed == {"n"}
-        assert fake.get(PODS, "a", "late")["status"]["phase"] == "Running"
+def refuse(_: ApiCall) -> KubeObject:
+    raise ApiFailureError(429, "TooManyRequests", "Cannot evict pod: the budget is used up.")
+
+
+async def test_node_that_is_not_wanted_is_served_until_its_pods_have_gone(tmp_path: Path) -> None:
+    async with FakeApiServer() as fake:
+        provider = provide("n", "m")
+        provider.auto = False
+        async with open_world(fake, tmp_path, provider) as world:
+            port, ref = world.port("m"), PodRef("a", "p", "uid-p")
+            fake.put(build_pod("p", "m"))
+            await asyncio.sleep(5)
+            provider.show(ref, node="m")
+            await asyncio.sleep(5)
+            assert has_certificate(tmp_path, "m")
+            provider.set_nodes(build_virtual_node("n"))
+            await asyncio.sleep(10)
+            assert provider.deleted == [(ref, 30)]
+            assert (await ask(port))[0] == 401
+            fake.requests.clear()
+            await asyncio.sleep(20)
+            assert {call.resource.name for call in fake.calls("patch leases")} == {"n", "m"}
+            # Its status is shown to the last.
+            provider.show(ref, build_running_status(phase="Failed"), node="m")
+            await asyncio.sleep(5)
+            assert fake.get(PODS, "a", "p")["status"]["phase"] == "Failed"
+            provider.lose(ref)
+            await asyncio.sleep(20)
+            assert fake.find(PODS, "a", "p") is None
+            assert fake.find(NODES, "", "m") is None
+            assert not listens(port)
+            assert not has_certificate(tmp_path, "m")
+            assert has_certificate(tmp_path, "n")
+            fake.requests.clear()
+            await asyncio.sleep(30)
+            assert {call.resource.name for call in fake.calls("patch leases")} == {"n"}
+            assert fake.calls("create leases") == []
+
+
+async def test_node_that_is_wanted_again_while_it_goes(tmp_path: Path) -> None:
+    async with FakeApiServer() as fake:
+        fake.handle("create pods/eviction", refuse)
+        fake.put(build_pod("p", "m"))
         both = build_virtual_node("n"), build_virtual_node("m")
-        world.provider.set_nodes(*both)
-        await asyncio.sleep(20)
-        assert world.port("m") == port
-        assert listens(port)
-        await asyncio.sleep(1)
+        async with open_world(fake, tmp_path, provide("n", "m")) as world:
+            port = world.port("m")
+            assert fake.get(PODS, "a", "p")["status"]["phase"] == "Running"
+            world.provider.set_nodes(both[0])
+            await asyncio.sleep(20)
+            # A pod that comes to it all the same isn't started.
+            fake.put(build_pod("late", "m"))
+            await asyncio.sleep(5)
+            assert fake.get(PODS, "a", "late")["status"]["reason"] == "NodeBeingRemoved"
+            world.provider.set_nodes(*both)
+            await asyncio.sleep(20)
+            assert fake.get(PODS, "a", "late")["status"]["phase"] == "Running"
+            assert fake.get(PODS, "a", "p")["status"]["phase"] == "Running"
+            assert not fake.get(NODES, "", "m")["spec"].get("unschedulable")
+            assert world.port("m") == port
+            assert (await ask(port))[0] == 401
+            assert world.provider.deleted == []
+
+
+async def test_node_that_goes_and_comes_back_at_once_has_a_port_and_a_certificate(
+    tmp_path: Path,
+) -> None:
+    async with FakeApiServer() as fake, open_world(fake, tmp_path, provide("n", "m")) as world:
+        both = build_virtual_node("n"), build_virtual_node("m")
+        for pause in (6.9, 7.0, 7.1, 8.0):
+            world.provider.set_nodes(both[0])
+            await asyncio.sleep(pause)
+            world.provider.set_nodes(*both)
+            await asyncio.sleep(10)
+            assert (await ask(world.port("m")))[0] == 401
+            assert has_certificate(tmp_path, "m")
+
+
+async def test_certificate_that_can_not_be_removed_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Stuck(FailingCertificates):
+        def forget(self, node_name: str) -> None:
+            raise PermissionError(f"no way to remove {node_name}")
+
+    async with FakeApiServer() as fake:
+        stuck = Stuck(SelfSignedCertificates(tmp_path), times=0)
+        async with open_world(fake, tmp_path, provide("k", "m"), certificates=stuck) as world:
+            world.provider.set_nodes(build_virtual_node("k"))
+            await asyncio.sleep(10)
+            assert fake.find(NODES, "", "m") is None
+            assert "m: its certificate stays: no way to remove m" in caplog.text
+            assert (await ask(world.port("k")))[0] == 401
 
 
 async def test_deleted_node_is_registered_again_on_its_port(tmp_path: Path) -> None:
@@ -306,28 +282,6 @@ async def test_deleted_node_is_registered_again_on_its_port(tmp_path: Path) -> N
         lease = fake.get(LEASES, "kube-node-lease", "n")
         node = fake.get(NODES, "", "n")
         assert lease["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
-
-
-class FailingCertificates:
-    """Certificates that fail for one node, some times."""
-
-    def __init__(self, source: SelfSignedCertificates, times: int) -> None:
-        self.source = source
-        self.times = times
-
-    async def watch_certificate(
-        self, node_name: str, addresses: Sequence[str]
-    ) -> AsyncIterator[ServingCertificate]:
-        if node_name == "n" and self.times:
-            self.times -= 1
-            raise VkubeletError("no certificate today")
-        async for certificate in self.source.watch_certificate(node_name, addresses):
-            yield certificate
-            if node_name == "m":
-                yield certificate  # the same once more: it's replaced in flight
-
-    def forget(self, node_name: str) -> None:
-        self.source.forget(node_name)
 
 
 async def test_node_whose_certificate_fails_does_not_stop_the_others(
@@ -373,6 +327,18 @@ async def test_many_pods_and_a_slow_api_delay_no_lease(tmp_path: Path) -> None:
             assert len(world.provider.applied) == 200
 
 
+async def test_slow_writes_of_a_node_delay_no_lease(tmp_path: Path) -> None:
+    async with FakeApiServer() as fake, open_world(fake, tmp_path, provide("n")) as world:
+        fake.delay_next("patch nodes/status", 50.0, times=100)
+        fake.delay_next("apply nodes", 50.0, times=100)
+        for number in range(6):
+            fake.requests.clear()
+            changed = build_virtual_node("n", allocatable={"cpu": str(number)})
+            world.provider.set_nodes(changed)
+            await asyncio.sleep(11)
+            assert fake.calls("patch leases")
+
+
 @pytest.mark.parametrize("moment", [0.0, 0.01, 0.1, 1.0, 7.0])
 async def test_restart_at_any_moment(tmp_path: Path, moment: float) -> None:
     async with FakeApiServer() as fake:
@@ -392,3 +358,18 @@ async def test_restart_at_any_moment(tmp_path: Path, moment: float) -> None:
             assert world.provider.deleted == []
             assert len(fake.objects(NODES)) == 1
             assert set(provider.behind) == {PodRef("a", "p", "uid-p")}
+
+
+async def test_metrics_of_nodes(tmp_path: Path) -> None:
+    def read_expiry(node: str) -> float | None:
+        name = "vkubelet_certificate_expiry_timestamp_seconds"
+        return REGISTRY.get_sample_value(name, {"node": node})
+
+    async with FakeApiServer() as fake:
+        async with open_world(fake, tmp_path, provide("n", "m")):
+            assert REGISTRY.get_sample_value("vkubelet_virtual_nodes") == 2
+            for node in ("n", "m"):
+                expiry = read_expiry(node)
+                assert expiry is not None
+                assert expiry > time.time()
+        assert (read_expiry("n"), read_expiry("m")) == (None, None)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NoReturn
 
 from vkubelet.config import KubeletPolicy
@@ -17,8 +17,10 @@ from vkubelet.kube.objects import NODES, CachedObject, KubeObject, NamespacedNam
 from vkubelet.kube.workqueue import WorkQueue
 from vkubelet.node import object as node_object
 from vkubelet.node.reachability import Reachability
-from vkubelet.node.status import build_status_patch, heartbeat_of, port_of
+from vkubelet.node.removal import Drain, NodeRemoval
+from vkubelet.node.status import port_of, ready_while_leaving
 from vkubelet.node.wanted import WantedNode, compose
+from vkubelet.node.writer import NodeWriter
 from vkubelet.supervision import run_component
 from vkubelet.times import utc_now
 
@@ -27,11 +29,7 @@ logger = logging.getLogger(__name__)
 TAKEN_RETRY_SECONDS = 60.0
 """How often it's looked whether a name that somebody else's Node has is free."""
 
-USER_AGENT_MANAGER = "vkubelet"
-"""Field manager of what isn't applied but created or patched: the client's User-Agent."""
-
 _LATE_WATCH_SECONDS = 1.0
-_ROUNDING_SECONDS = 0.01  # a timer that fires a moment early would be set once more
 
 
 class NodeController:
@@ -39,8 +37,8 @@ class NodeController:
     All our Nodes.
 
     A Node is registered once its port is known (its server listens); somebody else's Node of the
-    same name is never touched. Nodes of ours that the provider doesn't want are left alone, with a
-    warning.
+    same name is never touched. A Node of ours that the provider doesn't want (any more) is removed,
+    but only while what is behind can be reached and is known in full.
     """
 
     def __init__(
@@ -48,6 +46,7 @@ class NodeController:
         client: KubeClient,
         events: EventRecorder,
         policy: KubeletPolicy,
+        drain: Drain,
         *,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
@@ -60,19 +59,18 @@ class NodeController:
             client, NODES, decode_cached, label_selector=selector
         )
         self._queue: WorkQueue[str] = WorkQueue("nodes")
-        self._managers = {policy.field_manager, USER_AGENT_MANAGER}
         self._reachability = Reachability(policy.unreachable.after_seconds)
+        self._writer = NodeWriter(client, policy, self._informer.store, self._reachability, now)
+        self._removal = NodeRemoval(client, events, policy, drain, now)
         self._desired: dict[str, VirtualNode] | None = None
         self._ports: dict[str, int] = {}
+        self._published: dict[str, int] = {}
         self._uids: dict[str, str] = {}
-        self._applied: dict[str, tuple[set[str], set[str]]] = {}
-        self._answers: dict[str, tuple[str, KubeObject]] = {}
-        self._status_at: dict[str, float] = {}
         self._registered: dict[str, asyncio.Event] = {}
         self._told: set[str] = set()
-        self._drops_features = False
         self._handlers: list[Callable[[], None]] = []
         self._informer.add_handler(self._handle)
+        drain.add_handler(self._queue.add)
 
     # What others tell and ask.
 
@@ -83,19 +81,17 @@ class NodeController:
     def set_desired(self, nodes: Sequence[VirtualNode]) -> None:
         """Take the provider's full set of nodes."""
         desired = {node.name: node for node in nodes}
-        before = self._desired or {}
+        before = dict.fromkeys(self.owned_names) if self._desired is None else self._desired
         self._desired = desired
         for name in desired.keys() | before.keys():
-            if desired.get(name) != before.get(name):
+            if desired.get(name) != before.get(name) or name not in desired:
                 self._queue.add(name)
-        if self._informer.synced:
-            self._warn_of_unwanted()
         self._notify()
 
     def handle_status(self, event: StatusEvent) -> None:
         """Take in whether what is behind can be reached."""
         if self._reachability.handle_status(event):
-            for name in self._ports:
+            for name in self._ports.keys() | self.leaving_names:
                 self._queue.add(name)
 
     def set_port(self, name: str, port: int | None) -> None:
@@ -109,10 +105,18 @@ class NodeController:
 
     @property
     def names(self) -> frozenset[str]:
-        """Nodes that are to be served: those wanted; until that is known, those already ours."""
-        if self._desired is not None:
-            return frozenset(self._desired)
-        return self.owned_names
+        """Nodes that are to be served: those wanted, and all that are (still) ours."""
+        return self.owned_names.union(self._desired or ())
+
+    @property
+    def leaving_names(self) -> frozenset[str]:
+        """Nodes of ours that aren't wanted any more; none while it isn't known what is wanted."""
+        return frozenset() if self._desired is None else self.owned_names - self._desired.keys()
+
+    def capacity(self, name: str) -> Mapping[str, str]:
+        """Capacity of a node that is wanted, quantities by resource; else nothing."""
+        node = (self._desired or {}).get(name)
+        return {} if node is None else node.capacity
 
     @property
     def owned_names(self) -> frozenset[str]:
@@ -134,7 +138,7 @@ class NodeController:
 
     def published_ports(self) -> dict[str, int]:
         """The ports of all Nodes that are ours; 0 for one that has none yet."""
-        return {node.metadata.name: port_of(node.decode()) for node in self._informer.store}
+        return dict(self._published)
 
     async def wait_registered(self, name: str) -> str:
         """Wait until the Node is there, and return its UID."""
@@ -170,7 +174,6 @@ class NodeController:
                 run_component("node informer", self._informer.run), name="node-informer"
             )
             await self._informer.wait_synced()
-            self._warn_of_unwanted()
             self._notify()
             await self._queue.run(self._reconcile, workers=self._policy.node_workers)
         raise AssertionError("the queue runs until it's cancelled")
@@ -183,14 +186,15 @@ class NodeController:
             return
         name = node.metadata.name
         if new is None:
+            self._published.pop(name, None)
             if name in self._ports:
                 logger.info("%s: the Node is gone", name)
         else:
             self._uids[name] = new.metadata.uid
+            self._published[name] = port_of(new.decode())
+            self._told.discard(name)
             if name in self._registered:
                 self._registered.pop(name).set()
-        if old is None and self._informer.synced:
-            self._warn_of_unwanted()
         if old is None or new is None:
             self._notify()
         self._queue.add(name)
@@ -198,18 +202,6 @@ class NodeController:
     def _notify(self) -> None:
         for handler in self._handlers:
             handler()
-
-    def _warn_of_unwanted(self) -> None:
-        if self._desired is None:
-            return
-        for node in self._informer.store:
-            name = node.metadata.name
-            if name not in self._desired and name not in self._told:
-                self._told.add(name)
-                logger.warning(
-                    "%s: this Node is ours but no longer wanted: left alone, without Lease", name
-                )
-        self._told -= self._desired.keys() & {node.metadata.name for node in self._informer.store}
 
     def _is_ours(self, node: KubeObject) -> bool:
         """By its labels, or as one that this process knew: somebody may have taken a label off."""
@@ -230,32 +222,67 @@ class NodeController:
 
     async def _reconcile(self, name: str) -> float | None:
         """Bring one Node one step further."""
-        port = self._ports.get(name)
         virtual = None if self._desired is None else self._desired.get(name)
-        if port is None or (self._desired is not None and virtual is None):
+        if self._desired is not None and virtual is None:
+            return await self._let_go(name)
+        self._removal.pause(name)
+        port = self._ports.get(name)
+        if port is None:
             return None
-        if virtual is not None and self._drops_features:
+        if virtual is not None and self._writer.drops_features:
             virtual = replace(virtual, declared_features=())
         wanted = compose(virtual, self._policy, self._reachability.reach, port=port)
-        live = self._find_live(name)
+        live = self._writer.find_live(name)
         if live is not None:
-            return await self._update(name, live, wanted)
+            return await self._writer.update(name, live, wanted)
         return None if virtual is None else await self._register(name, wanted)
 
-    def _find_live(self, name: str) -> KubeObject | None:
-        """The Node as known, or as our last write left it while the watch hasn't caught up."""
-        cached = self._informer.store.get(NamespacedName("", name))
-        version, answer = self._answers.get(name, ("", {}))
-        if cached is not None and cached.metadata.resource_version == version:
-            return answer
-        self._answers.pop(name, None)
-        return None if cached is None else cached.decode()
+    async def _let_go(self, name: str) -> float | None:
+        """Bring a Node that isn't wanted a step closer to its end, and show its state meanwhile."""
+        live = self._writer.find_live(name)
+        if live is None:
+            self._removal.pause(name)
+            self._forget(name)
+            return None
+        removes = self._reachability.in_contact
+        if removes:
+            live = await self._mark(name, live)
+        else:
+            self._removal.pause(name)
+        times = [await self._show_leaving(name, live)]
+        if removes and self._is_to_go(name):
+            times.append(await self._removal.advance(live, lambda: self._is_to_go(name)))
+        return min((seconds for seconds in times if seconds is not None), default=None)
 
-    def _remember(self, name: str, answer: KubeObject) -> KubeObject:
-        cached = self._informer.store.get(NamespacedName("", name))
-        if cached is not None and cached.metadata.uid == answer["metadata"]["uid"]:
-            self._answers[name] = (cached.metadata.resource_version, answer)
-        return answer
+    def _is_to_go(self, name: str) -> bool:
+        return (
+            self._desired is not None
+            and name not in self._desired
+            and NamespacedName("", name) in self._informer.store
+            and self._reachability.in_contact
+        )
+
+    async def _mark(self, name: str, live: KubeObject) -> KubeObject:
+        patch = node_object.build_removal_mark(live, self._policy, self._now())
+        if patch is None:
+            return live
+        live = await self._writer.patch(name, patch, PatchType.MERGE)
+        if self._policy.removal_annotation in patch["metadata"]["annotations"]:
+            self._removal.announce(live)
+        return live
+
+    async def _show_leaving(self, name: str, live: KubeObject) -> float | None:
+        port = self._ports.get(name)
+        if port is None:
+            return None
+        ready = ready_while_leaving(live, self._policy)
+        wanted = compose(None, self._policy, self._reachability.reach, port=port, leaving=ready)
+        return await self._writer.update(name, live, wanted)
+
+    def _forget(self, name: str) -> None:
+        self._told.discard(name)
+        self._uids.pop(name, None)
+        self._writer.forget(name)
 
     async def _register(self, name: str, wanted: WantedNode) -> float | None:
         try:
@@ -268,104 +295,9 @@ class NodeController:
                 return TAKEN_RETRY_SECONDS
             if node_object.is_owned(found, self._policy.owner_labels):
                 return _LATE_WATCH_SECONDS
-            await self._write_metadata(name, found, wanted)
+            await self._writer.write_metadata(name, found, wanted)
             return None
         self._uids[name] = created["metadata"]["uid"]
-        self._applied[name] = (
-            set(body["metadata"]["labels"]),
-            set(body["metadata"]["annotations"]),
-        )
-        self._status_at[name] = asyncio.get_running_loop().time()
+        self._writer.note_registered(name, body)
         logger.info("%s: registered, kubelet API on port %d", name, wanted.port)
-        return self._next_seconds(created, wanted)
-
-    async def _update(self, name: str, live: KubeObject, wanted: WantedNode) -> float | None:
-        if wanted.virtual is not None:
-            live = await self._write_metadata(name, live, wanted)
-        taints = node_object.build_taints_patch(live, wanted, self._policy)
-        if taints is not None:
-            live = await self._patch(name, taints, PatchType.JSON)
-        if wanted.virtual is not None:
-            cordon = wanted.virtual.cordon
-            patch = node_object.build_cordon_patch(live, self._policy, cordon=cordon)
-            if patch is not None:
-                logger.info("%s: %s", name, "cordoned" if cordon else "our cordon is undone")
-                live = await self._patch(name, patch, PatchType.MERGE)
-        return await self._write_status(name, live, wanted)
-
-    async def _patch(
-        self,
-        name: str,
-        patch: KubeObject | list[KubeObject],
-        patch_type: PatchType,
-        *,
-        subresource: str = "",
-    ) -> KubeObject:
-        key = NamespacedName("", name)
-        answer = await self._client.patch(NODES, key, patch, patch_type, subresource=subresource)
-        return self._remember(name, answer)
-
-    async def _write_metadata(self, name: str, live: KubeObject, wanted: WantedNode) -> KubeObject:
-        annotations = node_object.wanted_annotations(live, wanted, self._policy)
-        removal = node_object.build_removal_patch(
-            live, self._find_stale(name, live, wanted.labels, annotations)
-        )
-        if removal is not None:
-            live = await self._patch(name, removal, PatchType.MERGE)
-        body = node_object.build_metadata_apply(live, wanted.labels, annotations)
-        if body is not None:
-            answer = await self._client.apply(
-                NODES, body, field_manager=self._policy.field_manager, force=True
-            )
-            live = self._remember(name, answer)
-        self._applied[name] = (set(wanted.labels), set(annotations))
-        return live
-
-    def _find_stale(
-        self,
-        name: str,
-        live: KubeObject,
-        labels: Mapping[str, str],
-        annotations: Mapping[str, str],
-    ) -> dict[str, set[str]]:
-        """Keys that we set, now or in an earlier life, and want no more; what others set stays."""
-        kept = {"labels": labels.keys(), "annotations": annotations.keys()}
-        stale = {}
-        for field, applied in zip(kept, self._applied.get(name, (set(), set())), strict=True):
-            ours, others = node_object.managed_keys(live, field, self._managers)
-            gone = (ours | applied) - kept[field] - others
-            stale[field] = gone - {self._policy.cordon_annotation}
-        return stale
-
-    async def _write_status(self, name: str, live: KubeObject, wanted: WantedNode) -> float | None:
-        loop = asyncio.get_running_loop()
-        full = self._seconds_to_resync(live) <= 0
-        patch = build_status_patch(live, wanted, self._policy, self._now(), full=full)
-        if patch is None:
-            return self._next_seconds(live, wanted)
-        pause = self._status_at.get(name, -1e9) + self._policy.status_interval_seconds - loop.time()
-        if pause > 0:
-            return pause
-        self._status_at[name] = loop.time()
-        live = await self._patch(name, patch, PatchType.MERGE, subresource="status")
-        if wanted.features and not live["status"].get("declaredFeatures"):
-            self._drops_features = True  # a server without that field: don't write it for ever
-        return self._next_seconds(live, wanted)
-
-    def _seconds_to_resync(self, live: KubeObject) -> float:
-        heartbeat = heartbeat_of(live)
-        interval = timedelta(seconds=self._policy.status_resync_seconds)
-        if heartbeat is None:
-            return 0.0
-        age = self._now() - heartbeat
-        return (interval - age).total_seconds() if age > -interval else 0.0
-
-    def _next_seconds(self, live: KubeObject, wanted: WantedNode) -> float | None:
-        """When the Node has to be looked at though nothing happens."""
-        times = []
-        loss = self._reachability.seconds_to_loss
-        if loss is not None:
-            times.append(loss)
-        if wanted.conditions:
-            times.append(max(self._policy.status_interval_seconds, self._seconds_to_resync(live)))
-        return min(times) + _ROUNDING_SECONDS if times else None
+        return self._writer.next_seconds(name, created, wanted)

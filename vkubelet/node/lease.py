@@ -57,6 +57,8 @@ class NodeLease:
         """
         loop = asyncio.get_running_loop()
         failures = 0
+        # The first interval is any part of one: nodes that came together renew at different times.
+        part = random.random()  # noqa: S311 - no secret
         while True:
             uid = await self._wait_registered()
             started = loop.time()
@@ -65,6 +67,8 @@ class NodeLease:
                 async with asyncio.timeout(interval):
                     await self._renew(uid)
                 failures = 0
+                interval *= part
+                part = 1.0
             except (KubeError, TimeoutError) as error:
                 failures += 1
                 interval = min(interval, _FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 10))

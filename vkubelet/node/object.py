@@ -9,6 +9,7 @@ from vkubelet.kube.objects import KubeObject
 from vkubelet.node.reachability import Reach
 from vkubelet.node.status import build_status, precondition
 from vkubelet.node.wanted import LIFECYCLE_PREFIX, WantedNode
+from vkubelet.times import format_time, parse_time
 
 
 def is_owned(node: KubeObject, owner_labels: Mapping[str, str]) -> bool:
@@ -85,6 +86,21 @@ def wanted_annotations(
     if record:
         annotations[policy.taints_annotation] = ",".join(sorted(record))
     return annotations
+
+
+def wanted_labels(
+    live: KubeObject, wanted: WantedNode, policy: KubeletPolicy, managers: Collection[str]
+) -> dict[str, str]:
+    """All labels that are ours, but inherited ones that somebody else has set otherwise."""
+    inherited = frozenset() if wanted.virtual is None else wanted.virtual.inherited
+    ours, others = managed_keys(live, "labels", managers)
+    values = live["metadata"].get("labels") or {}
+    taken = {
+        key
+        for key in (inherited & others) - ours - policy.owner_labels.keys()
+        if values.get(key) != wanted.labels[key]
+    }
+    return {key: value for key, value in wanted.labels.items() if key not in taken}
 
 
 def build_metadata_apply(
@@ -191,3 +207,22 @@ def build_cordon_patch(
         },
         "spec": {"unschedulable": True if cordon else None},
     }
+
+
+def build_removal_mark(live: KubeObject, policy: KubeletPolicy, now: datetime) -> KubeObject | None:
+    """
+    Build the merge patch that cordons a Node and notes since when it's being removed.
+
+    None if that is so already. A cordon that was there before doesn't become ours.
+    """
+    annotations = {}
+    known = live["metadata"].get("annotations") or {}
+    since = parse_time(known.get(policy.removal_annotation))
+    if since is None or since > now:
+        annotations[policy.removal_annotation] = format_time(now)
+    cordon = build_cordon_patch(live, policy, cordon=True)
+    if cordon is None and not annotations:
+        return None
+    patch = cordon or {"metadata": {**precondition(live), "annotations": {}}}
+    patch["metadata"]["annotations"] |= annotations
+    return patch

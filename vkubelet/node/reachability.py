@@ -5,7 +5,16 @@ import enum
 import logging
 from typing import assert_never
 
-from vkubelet.interface import Gone, PodStatus, Reachable, StatusEvent, Synced, Unreachable
+from vkubelet.interface import (
+    Gone,
+    PodEvent,
+    PodStatus,
+    Reachable,
+    StatusEvent,
+    Synced,
+    Unblocked,
+    Unreachable,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +47,7 @@ class Reachability:
     def handle_status(self, event: StatusEvent) -> bool:
         """Take in an event; whether what is behind came into reach or got out of it."""
         match event:
-            case PodStatus() | Gone():
+            case PodStatus() | Gone() | Unblocked() | PodEvent():
                 return False
             case Synced():
                 self._synced = True
@@ -61,6 +70,11 @@ class Reachability:
         elif before is None:
             self._since = asyncio.get_running_loop().time()
         return (before is None) != (self._since is None)
+
+    @property
+    def in_contact(self) -> bool:
+        """Whether it's in reach at this moment, and all of it known."""
+        return self._since is None
 
     @property
     def reach(self) -> Reach:

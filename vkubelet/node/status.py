@@ -132,6 +132,30 @@ def _conditions_differ(live: Iterable[Mapping[str, Any]], wanted: Iterable[NodeC
     return any(known.get(c.type) != (c.status, c.reason, c.message) for c in wanted)
 
 
+def ready_while_leaving(live: KubeObject, policy: KubeletPolicy) -> NodeCondition:
+    """
+    Ready of a node that is being removed: as the provider left it, so that nothing flips.
+
+    What the rule for an unreachable far side made of it, or the control plane, is put right.
+    """
+    for condition in (live.get("status") or {}).get("conditions") or ():
+        if condition["type"] == "Ready" and condition["status"] == "False":
+            reason = condition.get("reason") or ""
+            if reason not in {policy.unreachable.reason, NOT_SYNCED.reason}:
+                return NodeCondition(
+                    type="Ready",
+                    status="False",
+                    reason=reason,
+                    message=condition.get("message") or "",
+                )
+    return NodeCondition(
+        type="Ready",
+        status="True",
+        reason="NodeBeingRemoved",
+        message="not wanted any more: its pods are evicted, then it's deleted",
+    )
+
+
 def heartbeat_of(live: KubeObject) -> datetime | None:
     """When the status was written last, by its own account."""
     times = (

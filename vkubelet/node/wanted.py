@@ -1,6 +1,6 @@
 """What a Node is to be: what the provider wants, our labels, the rule for what is out of reach."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from vkubelet.config import KubeletPolicy, UnreachableAction
@@ -41,9 +41,23 @@ class WantedNode:
 
 
 def compose(
-    virtual: VirtualNode | None, policy: KubeletPolicy, reach: Reach, *, port: int
+    virtual: VirtualNode | None,
+    policy: KubeletPolicy,
+    reach: Reach,
+    *,
+    port: int,
+    leaving: NodeCondition | None = None,
 ) -> WantedNode:
-    """Put together what the provider wants and the rule for what can't be reached."""
+    """
+    Put together what the provider wants and the rule for what can't be reached.
+
+    Args:
+        virtual: What the provider wants.
+        policy: For our labels and the rule.
+        reach: Whether what is behind can be reached.
+        port: Port of the kubelet API.
+        leaving: Ready of a node that isn't wanted any more; `virtual` is None then.
+    """
     taints = () if virtual is None else virtual.taints
     taints = tuple(taint for taint in taints if not taint.key.startswith(LIFECYCLE_PREFIX))
     if reach is Reach.LOST and policy.unreachable.action is UnreachableAction.KEEP:
@@ -53,14 +67,16 @@ def compose(
         labels={**(virtual.labels if virtual is not None else {}), **policy.owner_labels},
         annotations={} if virtual is None else virtual.annotations,
         taints=taints,
-        conditions=_compose_conditions(virtual, policy, reach),
+        conditions=_compose_conditions(
+            (leaving,) if leaving else () if virtual is None else virtual.conditions, policy, reach
+        ),
         port=port,
         reach=reach,
     )
 
 
 def _compose_conditions(
-    virtual: VirtualNode | None, policy: KubeletPolicy, reach: Reach
+    conditions: Iterable[NodeCondition], policy: KubeletPolicy, reach: Reach
 ) -> tuple[NodeCondition, ...]:
     """
     Conditions under the rule of reach.
@@ -69,7 +85,7 @@ def _compose_conditions(
     flips none.
     """
     rule = policy.unreachable
-    own = {} if virtual is None else {c.type: c for c in virtual.conditions}
+    own = {condition.type: condition for condition in conditions}
     if reach is Reach.UNKNOWN:
         return ()
     if reach is Reach.LOST:

@@ -2,19 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import NoReturn, assert_never
 
 from vkubelet.config import KubeletPolicy
 from vkubelet.interface import (
     Gone,
+    PodEvent,
     PodRef,
     PodStatus,
     Provider,
     Reachable,
     StatusEvent,
     Synced,
+    Unblocked,
     Unreachable,
 )
 from vkubelet.kube.client import KubeClient
@@ -22,9 +24,10 @@ from vkubelet.kube.events import EventRecorder
 from vkubelet.kube.objects import KubeObject, NamespacedName
 from vkubelet.kube.workqueue import WorkQueue
 from vkubelet.pods import status
-from vkubelet.pods.decide import MIRROR_ANNOTATION, HomeFacts, PodKind, Step, decide
+from vkubelet.pods.decide import HomeFacts, Step, decide
 from vkubelet.pods.executor import Case, Executor
-from vkubelet.pods.home import HomePod, HomePods
+from vkubelet.pods.home import HomePod, HomePods, kind_of
+from vkubelet.pods.lags import PodLags
 from vkubelet.pods.memory import Behind, PodMemory, remember_status
 from vkubelet.pods.namespaces import ReflectedNamespaces
 from vkubelet.supervision import run_component
@@ -53,6 +56,7 @@ class PodController:
         self._home = home
         self._policy = policy
         self._namespaces = ReflectedNamespaces(client, policy.namespaces)
+        self._events = events
         self._executor = Executor(provider, client, events, policy, now)
         self._queue: WorkQueue[NamespacedName] = WorkQueue("pods")
         self._behind: dict[NamespacedName, Behind] = {}
@@ -60,7 +64,10 @@ class PodController:
         self._home_synced = False
         self._provider_synced = False
         self._reachable = True
+        self._leaving: frozenset[str] = frozenset()
         self._synced = asyncio.Event()
+        self._lags = PodLags()
+        home.add_handler(self._lags.note_pod)
         home.add_handler(self._add)
         self._namespaces.add_handler(self._add_namespace)
 
@@ -78,6 +85,7 @@ class PodController:
         match event:
             case PodStatus():
                 self._behind[event.ref.key] = remember_status(event)
+                self._lags.note_status(event.ref.key)
                 self._add(event.ref.key)
             case Gone(ref):
                 self._handle_gone(ref)
@@ -94,8 +102,24 @@ class PodController:
                 if not self._reachable:
                     self._reachable = True
                     self._add_all()
+            case Unblocked(ref):
+                self._handle_unblocked(ref)
+            case PodEvent():
+                self._handle_event(event)
             case _:
                 assert_never(event)
+
+    def set_leaving(self, nodes: Collection[str]) -> None:
+        """
+        Tell which nodes are being removed.
+
+        Their pods are shown as they are, and their deletions finished; none is made or changed.
+        """
+        leaving = frozenset(nodes)
+        changed, self._leaving = leaving ^ self._leaving, leaving
+        for node in changed:
+            for pod in self._home.on_node(node):
+                self._add(pod.metadata.key)
 
     async def run(self) -> NoReturn:
         """Work on pods until cancelled."""
@@ -147,6 +171,30 @@ class PodController:
             memory.note_gone(ref.uid, asyncio.get_running_loop().time())
         self._add(ref.key)
 
+    def _handle_unblocked(self, ref: PodRef) -> None:
+        memory = self._memories.get(ref.key)
+        if memory is not None and memory.uid == ref.uid:
+            memory.refused = None
+        self._add(ref.key)
+
+    def _handle_event(self, event: PodEvent) -> None:
+        """Show an event on the home pod, if it's still there."""
+        pod = self._home.get(event.ref.key)
+        if pod is None or pod.metadata.uid != event.ref.uid:
+            return
+        self._events.copy_nowait(
+            pod.decode(),
+            identity=event.identity,
+            type=event.type,
+            reason=event.reason,
+            message=event.message,
+            count=event.count,
+            first_time=event.first_time,
+            last_time=event.last_time,
+            component=event.component,
+            host=event.host,
+        )
+
     async def _reconcile(self, key: NamespacedName) -> float | None:
         """Look at both sides of a pod and take one step."""
         if not self._decidable:
@@ -164,8 +212,17 @@ class PodController:
         )
         if action is Step.FORGET:
             self._memories.pop(key, None)
+            self._lags.finish(key, created=False, written=False)
             return None
-        return await self._executor.execute(action, case)
+        overlay = memory.overlay
+        again = await self._executor.execute(action, case)
+        self._lags.finish(
+            key,
+            created=action is Step.APPLY and behind is None and memory.applied is not None,
+            written=memory.overlay is not overlay,
+            waiting=action is Step.APPLY and memory.applied is None,
+        )
+        return again
 
     def _recall(self, key: NamespacedName, pod: HomePod | None, behind: Behind | None) -> PodMemory:
         """The memory of that pod; another pod of the name keeps only the deletion under way."""
@@ -185,9 +242,10 @@ class PodController:
         ended = deleting and metadata.deletion_grace_period_seconds == 0
         return HomeFacts(
             ref=PodRef(metadata.namespace, metadata.name, metadata.uid),
-            kind=_kind_of(pod),
+            kind=kind_of(pod),
             digest=pod.digest,
             reflected=self._namespaces.reflects(metadata.namespace),
+            leaving=pod.node in self._leaving,
             deleting=deleting,
             grace_seconds=metadata.deletion_grace_period_seconds,
             finalised=memory.finalised or ended,
@@ -204,12 +262,3 @@ def _newest(pod: HomePod | None, memory: PodMemory) -> HomePod | None:
         return overlay.pod
     memory.overlay = None
     return pod
-
-
-def _kind_of(pod: HomePod) -> PodKind:
-    if MIRROR_ANNOTATION in pod.metadata.annotations:
-        return PodKind.MIRROR
-    owner = pod.metadata.controller
-    if owner is not None and owner.kind == "DaemonSet":
-        return PodKind.DAEMON_SET
-    return PodKind.ORDINARY

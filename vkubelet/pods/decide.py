@@ -28,6 +28,7 @@ class HomeFacts:
         kind: How it came to its node.
         digest: Of everything that is applied; equal digests need no second apply.
         reflected: Whether its namespace is reflected.
+        leaving: Whether its node is being removed.
         deleting: Whether its deletion has been asked for.
         grace_seconds: The grace that the deletion gives.
         finalised: Whether our part of its deletion is done.
@@ -40,6 +41,7 @@ class HomeFacts:
     kind: PodKind = PodKind.ORDINARY
     digest: int = 0
     reflected: bool = True
+    leaving: bool = False
     deleting: bool = False
     grace_seconds: int | None = None
     finalised: bool = False
@@ -200,8 +202,8 @@ def _decide_daemonset(
 
 
 def _decide_running(home: HomeFacts, mine: BehindFacts, past: Past) -> Action:
-    settled = home.terminal or mine.terminal or mine.deleting or not home.reflected
-    if settled or home.digest in {past.applied, past.refused}:
+    settled = home.terminal or mine.terminal or mine.deleting
+    if settled or home.leaving or not home.reflected or home.digest in {past.applied, past.refused}:
         return Step.REFLECT
     return Step.APPLY
 
@@ -216,4 +218,7 @@ def _decide_absent(home: HomeFacts, past: Past) -> Action:
     if not home.reflected:
         message = f"namespace {home.ref.namespace} isn't reflected to where this node's pods run"
         return Explain("NamespaceNotReflected", message)
+    if home.leaving:
+        message = "its node is being removed: the pod isn't started there, it is evicted"
+        return Explain("NodeBeingRemoved", message)
     return Step.NOTHING if past.refused == home.digest else Step.APPLY

@@ -16,6 +16,7 @@ from vkubelet.kube.objects import (
     ObjectMeta,
     encode_object,
 )
+from vkubelet.pods.decide import MIRROR_ANNOTATION, PodKind
 from vkubelet.supervision import run_component
 
 logger = logging.getLogger(__name__)
@@ -85,6 +86,16 @@ def decode_home_pod(raw: bytes) -> HomePod:
     )
 
 
+def kind_of(pod: HomePod) -> PodKind:
+    """How a pod came to its node."""
+    if MIRROR_ANNOTATION in pod.metadata.annotations:
+        return PodKind.MIRROR
+    owner = pod.metadata.controller
+    if owner is not None and owner.kind == "DaemonSet":
+        return PodKind.DAEMON_SET
+    return PodKind.ORDINARY
+
+
 class HomePods:
     """
     A read-only view of the pods on our nodes; `run` keeps it in step with the API server.
@@ -97,6 +108,7 @@ class HomePods:
         self._client = client
         self._nodes: frozenset[str] = frozenset()
         self._pods: dict[NamespacedName, HomePod] = {}
+        self._by_node: dict[str, dict[NamespacedName, HomePod]] = {}
         self._handlers: list[Handler] = []
         self._sources: dict[str, _Source] = {}
         self._work = asyncio.Event()
@@ -112,9 +124,10 @@ class HomePods:
         wanted = frozenset(nodes)
         if self._has_nodes and wanted == self._nodes:
             return
+        if not self._has_nodes or wanted - self._nodes:
+            self._synced.clear()
         self._has_nodes = True
         self._nodes = wanted
-        self._synced.clear()
         self._work.set()
 
     @property
@@ -136,8 +149,8 @@ class HomePods:
         return pod if pod is not None and pod.node == node_name else None
 
     def on_node(self, node: str) -> Iterator[HomePod]:
-        """The pods on a node."""
-        return (pod for pod in self._pods.values() if pod.node == node)
+        """The pods on a node; O(their number)."""
+        return iter(list(self._by_node.get(node, {}).values()))
 
     def __iter__(self) -> Iterator[HomePod]:
         return iter(list(self._pods.values()))
@@ -225,13 +238,13 @@ class HomePods:
     def _handle(self, old: HomePod | None, new: HomePod | None) -> None:
         if new is not None and new.raw:
             key = new.metadata.key
-            self._pods[key] = new
+            self._keep(key, new)
         elif old is not None and old.raw:
             key = old.metadata.key
             known = self._pods.get(key)
             if known is None or known.metadata.uid != old.metadata.uid:
                 return
-            del self._pods[key]
+            self._drop(key)
         else:
             return
         self._notify(key)
@@ -242,8 +255,21 @@ class HomePods:
         for key, pod in list(self._pods.items()):
             found = next((found for store in stores if (found := store.get(key))), None)
             if found is None or not found.raw or pod.node not in nodes:
-                del self._pods[key]
+                self._drop(key)
                 self._notify(key)
+
+    def _keep(self, key: NamespacedName, pod: HomePod) -> None:
+        known = self._pods.get(key)
+        if known is not None and known.node != pod.node:
+            self._drop(key)
+        self._pods[key] = pod
+        self._by_node.setdefault(pod.node, {})[key] = pod
+
+    def _drop(self, key: NamespacedName) -> None:
+        node = self._pods.pop(key).node
+        del self._by_node[node][key]
+        if not self._by_node[node]:
+            del self._by_node[node]
 
     def _notify(self, key: NamespacedName) -> None:
         for handler in self._handlers:

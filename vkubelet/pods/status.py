@@ -1,6 +1,7 @@
 """What is written into a home pod's status. Pure functions on raw JSON."""
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from vkubelet.kube.objects import KubeObject
@@ -8,7 +9,16 @@ from vkubelet.pods.patch import Condition, WantedStatus, conditions_by_type, cop
 
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 OWN_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
-CONTAINER_STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+CONTAINERS_OF = MappingProxyType(
+    {
+        "initContainerStatuses": "initContainers",
+        "containerStatuses": "containers",
+        "ephemeralContainerStatuses": "ephemeralContainers",
+    }
+)
+"""Fields of status, and where in the spec the containers are that they tell of."""
+
+CONTAINER_STATUSES = tuple(CONTAINERS_OF)
 
 LOST_REASON = "RemotePodLost"
 TERMINATING_REASON = "RemoteTerminating"
@@ -85,6 +95,8 @@ def reflect(
     """
     Status of a home pod as it runs behind; None if the home pod has ended otherwise.
 
+    What is behind may have more containers and mounts than the home pod: these aren't shown.
+
     Args:
         home: The home pod.
         behind: `status` of what is behind, translated.
@@ -107,8 +119,8 @@ def reflect(
         fields["startTime"] = behind["startTime"]
     fields |= _host_fields(address)
     for name in CONTAINER_STATUSES:
-        if fields[name]:
-            fields[name] = _add_restarts(home, name, fields[name], restarts or {})
+        statuses = _filter_statuses(home, name, fields[name] or ())
+        fields[name] = _add_restarts(home, name, statuses, restarts or {}) or None
     conditions = _reflect_conditions(home, behind, terminating=terminating and not ends)
     return WantedStatus(fields, conditions)
 
@@ -121,6 +133,30 @@ def always_restarts(home: KubeObject) -> bool:
 
 def _host_fields(address: str) -> dict[str, Any]:
     return {"hostIP": address, "hostIPs": [{"ip": address}]}
+
+
+def _filter_statuses(
+    home: KubeObject, name: str, statuses: Iterable[KubeObject]
+) -> list[KubeObject]:
+    """Statuses of containers that the home pod has, with the mounts that it has."""
+    containers = {
+        container["name"]: container for container in home["spec"].get(CONTAINERS_OF[name]) or ()
+    }
+    return [
+        _filter_mounts(status, containers[status["name"]])
+        for status in statuses
+        if status["name"] in containers
+    ]
+
+
+def _filter_mounts(status: KubeObject, container: KubeObject) -> KubeObject:
+    if not status.get("volumeMounts"):
+        return status
+    known = {(mount["name"], mount["mountPath"]) for mount in container.get("volumeMounts") or ()}
+    mounts = [
+        mount for mount in status["volumeMounts"] if (mount["name"], mount["mountPath"]) in known
+    ]
+    return status if mounts == status["volumeMounts"] else {**status, "volumeMounts": mounts}
 
 
 def _add_restarts(

@@ -79,6 +79,14 @@ def asked(grace_seconds: int | None, uid: str = "1") -> Past:
         (HOME, BehindFacts(ref=REF, deleting=True), Past(applied=6), Step.REFLECT),
         (replace(HOME, terminal=True), BEHIND, NEW, Step.REFLECT),
         (replace(HOME, reflected=False), BEHIND, NEW, Step.REFLECT),
+        # Its node is being removed.
+        (replace(HOME, leaving=True), BEHIND, NEW, Step.REFLECT),
+        (replace(HOME, leaving=True), BEHIND, Past(applied=6), Step.REFLECT),
+        (replace(ONCE, leaving=True), None, NEW, Step.END),
+        (replace(HOME, leaving=True, terminal=True), None, NEW, Step.NOTHING),
+        (replace(DELETED, leaving=True), BEHIND, NEW, Delete(REF, 30)),
+        (replace(DELETED, leaving=True), None, NEW, Step.FINALISE),
+        (replace(DAEMON, leaving=True), None, NEW, Step.PLACEHOLDER),
         # Nothing is behind.
         (HOME, None, NEW, Step.APPLY),
         (HOME, None, AWAITED, Step.NOTHING),
@@ -106,6 +114,14 @@ def test_namespace_that_is_not_reflected() -> None:
     assert isinstance(action, Explain)
     assert action.reason == "NamespaceNotReflected"
     assert "namespace a " in action.message
+
+
+def test_pod_that_comes_to_a_node_being_removed() -> None:
+    action = decide(
+        replace(HOME, leaving=True), None, NEW, daemonset_pods=DaemonSetPolicy.PLACEHOLDER
+    )
+    assert isinstance(action, Explain)
+    assert action.reason == "NodeBeingRemoved"
 
 
 def test_daemonset_policies() -> None:

@@ -1,5 +1,6 @@
 """The steps of a pod's life, with all that can go wrong in them."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,8 +9,8 @@ from tests.fakes.api_server import FakeApiServer
 from tests.fakes.provider import STARTED_AT, FakeProvider, build_running_status
 from tests.vkubelet.pods.world import REF, build_pod, open_world
 from vkubelet.errors import RefusedError, RetryError
-from vkubelet.interface import PodRef
-from vkubelet.kube.objects import PODS, KubeObject
+from vkubelet.interface import PodEvent, PodRef, Unblocked
+from vkubelet.kube.objects import EVENTS, PODS, KubeObject
 
 pytestmark = pytest.mark.virtual_time
 
@@ -117,6 +118,46 @@ async def test_refused_pod_is_pending_with_a_reason_and_offered_again_slowly() -
         assert world.status()["phase"] == "Running"
         assert "reason" not in world.status()
         assert world.writes() == ["patch pods/status"] * 2
+
+
+async def test_refused_pod_is_offered_at_once_when_told_that_it_may_be() -> None:
+    provider = FakeProvider(failures=[RefusedError("Missing", "x")] * 2)
+    async with open_world(build_pod(), provider=provider) as world:
+        world.controller.handle_status(Unblocked(PodRef("a", "p", "uid of another")))
+        await world.settle()
+        assert len(provider.failures) == 1
+        world.controller.handle_status(Unblocked(REF))
+        await world.settle()
+        assert provider.failures == []
+        assert world.status()["phase"] == "Pending"
+        world.controller.handle_status(Unblocked(REF))
+        world.controller.handle_status(Unblocked(PodRef("a", "unknown", "u")))
+        await world.settle()
+        assert world.status()["phase"] == "Running"
+
+
+async def test_events_on_what_is_behind_are_shown_on_the_home_pod() -> None:
+    def build(ref: PodRef) -> PodEvent:
+        when = datetime(2026, 1, 1, tzinfo=UTC)
+        return PodEvent(
+            ref=ref,
+            identity="e",
+            type="Normal",
+            reason="Pulled",
+            message="m",
+            count=7,
+            first_time=when,
+            last_time=when,
+            component="kubelet",
+        )
+
+    async with open_world(build_pod()) as world:
+        for ref in (PodRef("a", "p", "uid of another"), PodRef("a", "unknown", "u"), REF):
+            world.controller.handle_status(build(ref))
+        await world.settle()
+        (event,) = world.fake.objects(EVENTS)
+        assert (event["reason"], event["count"]) == ("Pulled", 7)
+        assert event["involvedObject"]["uid"] == "uid-p"
 
 
 async def test_refused_pod_that_changes_is_offered_at_once() -> None:

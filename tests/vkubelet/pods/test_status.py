@@ -311,3 +311,96 @@ def test_maps_are_replaced_whole() -> None:
     home = build_pod(resources={"requests": {"cpu": "1", "memory": "1Gi"}})
     found = reflected(home, build_behind(resources={"requests": {"cpu": "2"}}))
     assert found["resources"] == {"requests": {"cpu": "2"}}
+
+
+def test_containers_that_home_does_not_have_are_not_shown() -> None:
+    home = build_pod()
+    home["spec"] |= {
+        "initContainers": [{"name": "i"}],
+        "ephemeralContainers": [{"name": "debug"}],
+    }
+    found = reflected(
+        home,
+        build_behind(
+            initContainerStatuses=[container("mesh-init"), container("i")],
+            containerStatuses=[container(), container("mesh")],
+            ephemeralContainerStatuses=[container("theirs"), container("debug")],
+        ),
+    )
+    names = {
+        field: [entry["name"] for entry in found[field]] for field in status.CONTAINER_STATUSES
+    }
+    assert names == {
+        "initContainerStatuses": ["i"],
+        "containerStatuses": ["c"],
+        "ephemeralContainerStatuses": ["debug"],
+    }
+
+
+def test_only_strange_containers_are_none_at_all() -> None:
+    found = reflected(build_pod(), build_behind(initContainerStatuses=[container("mesh-init")]))
+    assert "initContainerStatuses" not in found
+
+
+def test_strange_containers_of_an_earlier_write_are_taken_away() -> None:
+    home = build_pod(containerStatuses=[container(), container("mesh")])
+    found = reflected(home, build_behind(containerStatuses=[container(), container("mesh")]))
+    assert [entry["name"] for entry in found["containerStatuses"]] == ["c"]
+
+
+def test_mounts_that_home_does_not_have_are_not_shown() -> None:
+    mine = {"name": "data", "mountPath": "/data"}
+    moved = {"name": "data", "mountPath": "/elsewhere"}
+    token = {"name": "kube-api-access-x", "mountPath": "/var/run/secrets"}
+    home = build_pod()
+    home["spec"]["containers"][0]["volumeMounts"] = [mine]
+    behind = build_behind(containerStatuses=[container(volumeMounts=[token, mine, moved])])
+    found = reflected(home, behind)
+    assert found["containerStatuses"][0]["volumeMounts"] == [mine]
+    del home["spec"]["containers"][0]["volumeMounts"]
+    assert reflected(home, behind)["containerStatuses"][0]["volumeMounts"] == []
+
+
+def test_sidecar_and_readiness_are_shown_as_they_are_told() -> None:
+    home = build_pod()
+    home["spec"] |= {
+        "restartPolicy": "Never",
+        "initContainers": [{"name": "side", "restartPolicy": "Always"}],
+    }
+    behind = build_behind(
+        initContainerStatuses=[container("side", ready=False, started=True)],
+        conditions=[
+            condition("ContainersReady", "False", reason="ContainersNotReady"),
+            condition("Ready", "False", reason="ContainersNotReady"),
+        ],
+    )
+    found = reflected(home, behind)
+    assert found["initContainerStatuses"] == behind["initContainerStatuses"]
+    assert by_type(found)["Ready"]["status"] == "False"
+
+
+def test_pod_that_is_not_placed_behind_is_pending_with_the_reason() -> None:
+    told = {"reason": "RemoteUnschedulable", "message": "0/3 nodes are available"}
+    found = reflected(
+        build_pod(conditions=[condition("PodScheduled")]), {"phase": "Pending", **told}
+    )
+    assert {key: found[key] for key in ("phase", "reason", "message")} == {
+        "phase": "Pending",
+        **told,
+    }
+    assert by_type(found)["PodScheduled"]["status"] == "True"
+    # Placed, the reason goes.
+    home = build_pod(reason=told["reason"], message=told["message"])
+    assert not {"reason", "message"} & reflected(home, build_behind()).keys()
+
+
+def test_failure_of_one_container_is_not_hidden_by_a_later_success() -> None:
+    home = build_pod(phase="Running")
+    home["spec"]["containers"] = [{"name": "bad"}, {"name": "good"}]
+    ended = [
+        container(name, state={"terminated": {"exitCode": code}}, ready=False)
+        for name, code in (("bad", 1), ("good", 0))
+    ]
+    found = reflected(home, build_behind(phase="Failed", containerStatuses=ended))
+    assert found["phase"] == "Failed"
+    assert found["containerStatuses"] == ended
