@@ -4,13 +4,50 @@ import logging
 import re
 
 from vkubelet.errors import RequestError
-from vkubelet.kube.errors import AccessError, KubeError, StatusError
+from vkubelet.kube.errors import AccessError, KubeError, StatusError, UpgradeError
 from vkubelet.kube.objects import NamespacedName
 
 logger = logging.getLogger(__name__)
 
 _PREFIX = "Internal error occurred: "
 """Each API server puts it before the text of a 500; home's will do so again."""
+
+_PROTOCOL_REFUSALS = frozenset((400, 403, 404, 405, 426, 501, 502))
+"""
+What proxies, and servers that don't know a protocol, answer an upgrade by.
+
+An API server refuses the request itself by a Status, which is an answer whatever the protocol.
+"""
+
+_NOT_UPGRADED = "Upgrade request required"
+"""What an API server says, by a Status, when a proxy has taken the upgrade away."""
+
+_REMOTE_DETAILS = (
+    # The identity that we are known by there.
+    (re.compile(r'^.* is forbidden: User "[^"]*" (?=cannot )'), "vkubelet "),
+    # The pod's identity there; home's server names the pod itself.
+    (re.compile(r"^error forwarding port \d+ to pod [^,]*, uid [^:]*: "), ""),
+    # Nodes and their addresses: what the API server says of its way to a kubelet.
+    (re.compile(r'\b(?:Get|Post) "https?://[^"]*": '), ""),
+    (re.compile(r'\bnodes "[^"]*" not found'), "the remote node isn't found"),
+    (re.compile(r"\blookup \S+(?: on \S+)?:"), "lookup:"),
+    (re.compile(r"; known addresses: \[.*\]"), ""),
+    (re.compile(r"(?<![\w.])(?!127\.|0\.0\.0\.0)(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b"), "(address)"),
+    (re.compile(r"\[(?!::1?\])[0-9a-fA-F:]+:[0-9a-fA-F:]*\](?::\d+)?"), "(address)"),
+)
+
+
+def refuses_protocol(error: KubeError) -> bool:
+    """Whether something refused an upgrade's protocol rather than the request."""
+    match error:
+        case UpgradeError():
+            return True
+        case StatusError():
+            if error.status:
+                return error.code == 400 and _NOT_UPGRADED in error.message
+            return error.code in _PROTOCOL_REFUSALS
+        case _:
+            return False
 
 
 class RemotePod:
@@ -32,6 +69,12 @@ class RemotePod:
         text = text.removeprefix(_PREFIX)
         return self._pattern.sub(lambda _: self._home_namespace, text)
 
+    def hide(self, text: str) -> str:
+        """Put a failure in home's words, without identities and addresses of the remote side."""
+        for pattern, replacement in _REMOTE_DETAILS:
+            text = pattern.sub(replacement, text)
+        return self.rewrite(text)
+
     def build_error(self, what: str, error: KubeError) -> RequestError:
         """
         Turn a failed call into the answer for the kubelet API's caller.
@@ -44,7 +87,7 @@ class RemotePod:
             what: The subresource, for the log.
             error: What the client raised.
         """
-        message = self.rewrite(error.message) if isinstance(error, StatusError) else ""
+        message = self.hide(error.message) if isinstance(error, StatusError) else ""
         match error:
             case StatusError(code=400 | 404 | 409):
                 return RequestError(error.code, message)

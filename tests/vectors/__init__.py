@@ -18,7 +18,15 @@ SPDY_EXECS = (
     "exec-tty-resize-spdy-translated-134",
     "exec-stdin70k-spdy-passthrough",
     "exec-stdin70k-spdy-translated",
+    "exec-stdin70k-spdy-translated-134",
 )
+WEBSOCKET_EXECS = ("exec-short-ws-v5", "exec-stdin70k-ws-v5", "exec-tty-resize-ws-v5")
+SPDY_FORWARDS = (
+    "portforward-2conn-spdy-passthrough",
+    "portforward-2conn-spdy-tunnelled",
+    "portforward-2conn-spdy-tunnelled-134",
+)
+TUNNELLED_FORWARD = "portforward-2conn-ws-tunnel"
 
 
 @dataclass(frozen=True, slots=True)

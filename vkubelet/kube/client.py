@@ -311,6 +311,10 @@ class KubeClient:
         """GET any path (`/livez`, `/version`), with the call time-out."""
         return await self._transport.call("get", "GET", _with_query(_quote(path), query or {}))
 
+    async def wait_recovered(self) -> None:
+        """Wait until the server answers again after a call that failed by no fault of the call."""
+        await self._transport.recovery.wait()
+
     def stream(
         self, path: str, query: Sequence[tuple[str, str]] = ()
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:

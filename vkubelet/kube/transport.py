@@ -14,6 +14,7 @@ from yarl import URL
 
 from vkubelet.kube.access import ClusterAccess, Connection
 from vkubelet.kube.errors import (
+    ServerError,
     StatusError,
     TooManyRequestsError,
     UnauthorizedError,
@@ -22,6 +23,7 @@ from vkubelet.kube.errors import (
 )
 from vkubelet.kube.failures import describe_network_error
 from vkubelet.kube.metrics import REQUESTS
+from vkubelet.kube.recovery import Recovery
 from vkubelet.kube.sessions import open_session
 from vkubelet.kube.statuses import build_status_error
 from vkubelet.kube.upgrade import CLOSE_SECONDS, UpgradedConnection, open_upgrade
@@ -49,6 +51,9 @@ class Transport:
     Two pools of connections to one API server, for calls and for streams; an async context manager.
 
     Neither has a limit of connections: aiohttp's default of 100 would starve watches.
+
+    Attributes:
+        recovery: Told of every answer and failure.
     """
 
     def __init__(self, access: ClusterAccess, *, name: str, timeout_seconds: float) -> None:
@@ -57,6 +62,7 @@ class Transport:
         self._timeout_seconds = timeout_seconds
         self._stack = AsyncExitStack()
         self._counters: dict[tuple[str, str], Counter] = {}
+        self.recovery = Recovery()
 
     @property
     def server(self) -> str:
@@ -250,7 +256,7 @@ class Transport:
         now = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout_at(now + within_seconds if within_seconds else None):
-                return await self._send_until_accepted(
+                answer = await self._send_until_accepted(
                     verb,
                     what,
                     send,
@@ -260,9 +266,15 @@ class Transport:
         except TimeoutError as error:
             # Those of the network are translated further in, so this is the deadline.
             self._count(verb, "error")
+            self.recovery.note_failure()
             raise UnreachableError(
                 f"{self._server_text}: {what}: no answer within {within_seconds:g} s"
             ) from error
+        except (UnreachableError, ServerError):
+            self.recovery.note_failure()
+            raise
+        self.recovery.note_answer()
+        return answer
 
     async def _send_until_accepted(
         self,

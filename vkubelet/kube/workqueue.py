@@ -8,6 +8,7 @@ from typing import Generic, NoReturn, TypeVar
 from vkubelet.errors import RetryError
 from vkubelet.kube.backoff import compute_delay
 from vkubelet.kube.errors import KubeError, TooManyRequestsError
+from vkubelet.kube.metrics import QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILES
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,11 @@ class WorkQueue(Generic[K]):
         self._delayed: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
         self._wake = asyncio.Event()
+        self._depth = QUEUE_DEPTH.labels(name)
+        self._seconds = RECONCILE_SECONDS.labels(name)
+        self._done, self._failed, self._broken = (
+            RECONCILES.labels(name, result) for result in ("done", "failed", "error")
+        )
 
     def add(self, key: K) -> None:
         """
@@ -48,6 +54,7 @@ class WorkQueue(Generic[K]):
             self._added_meanwhile.add(key)
         else:
             self._ready[key] = None
+            self._depth.set(len(self._ready))
             self._wake.set()
 
     def add_after(self, key: K, delay_seconds: float) -> None:
@@ -87,6 +94,7 @@ class WorkQueue(Generic[K]):
                     while self._ready and len(self._working) < workers:
                         key = next(iter(self._ready))
                         del self._ready[key]
+                        self._depth.set(len(self._ready))
                         self._working.add(key)
                         group.create_task(self._work(key, reconcile), name=f"{self._name} {key}")
                     await self._wake.wait()
@@ -97,17 +105,22 @@ class WorkQueue(Generic[K]):
         raise AssertionError("a TaskGroup with an endless body only ends by an exception")
 
     async def _work(self, key: K, reconcile: Callable[[K], Awaitable[float | None]]) -> None:
+        started = asyncio.get_running_loop().time()
         try:
             again = await reconcile(key)
         except (KubeError, RetryError) as error:
+            self._failed.inc()
             again = self._count_failure(key, error)
             logger.warning("%s: %s failed, again in %.2f s: %s", key, self._name, again, error)
         except Exception as error:
+            self._broken.inc()
             again = self._count_failure(key, error)
             logger.exception("%s: %s failed, again in %.2f s", key, self._name, again)
         else:
+            self._done.inc()
             self._failures.pop(key, None)
         finally:
+            self._seconds.observe(asyncio.get_running_loop().time() - started)
             self._working.discard(key)
             self._wake.set()
         if again is not None:

@@ -1,6 +1,7 @@
 """Who makes a request: a client certificate or a bearer token; nobody is anonymous."""
 
 import asyncio
+import base64
 import hashlib
 import logging
 import ssl
@@ -26,6 +27,9 @@ MAX_CACHED_TOKENS = 4096
 
 MAX_CONCURRENT_REVIEWS = 16
 """So that strangers can't make us flood the API server."""
+
+WEBSOCKET_BEARER_PREFIX = "base64url.bearer.authorization.k8s.io."
+"""Browsers can't set headers of a WebSocket's handshake, only subprotocols."""
 
 AUTHENTICATED_GROUP = "system:authenticated"
 
@@ -60,11 +64,8 @@ class Authenticator:
         user = read_certificate(certificate) if certificate else None
         if user is not None:
             return user
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        token = token.strip()
-        if scheme.lower() != "bearer" or not token:
-            return None
-        return await self._review(token)
+        token = read_token(request)
+        return await self._review(token) if token else None
 
     async def _review(self, token: str) -> User | None:
         key = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
@@ -86,6 +87,25 @@ class _Refused:
 
 
 _REFUSED = _Refused()
+
+
+def read_token(request: web.BaseRequest) -> str | None:
+    """Return the bearer token of a request; browsers put it among a WebSocket's subprotocols."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    if scheme:
+        return token.strip() if scheme.lower() == "bearer" else None
+    if request.headers.get("Upgrade", "").lower() != "websocket":
+        return None
+    lines = ",".join(request.headers.getall("Sec-WebSocket-Protocol", ())).split(",")
+    names = [line.strip() for line in lines]
+    tokens = [name for name in names if name.startswith(WEBSOCKET_BEARER_PREFIX)]
+    if len(tokens) != 1 or len(names) < 2:
+        return None
+    encoded = tokens[0].removeprefix(WEBSOCKET_BEARER_PREFIX)
+    try:
+        return base64.b64decode(encoded + "=" * (-len(encoded) % 4), b"-_", validate=True).decode()
+    except ValueError:
+        return None
 
 
 def build_token_review(token: str) -> KubeObject:

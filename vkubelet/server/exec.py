@@ -1,39 +1,35 @@
-"""`/exec/{namespace}/{pod}[/{uid}]/{container}`: run a command, its streams over SPDY."""
+"""`/exec/…` and `/attach/{namespace}/{pod}[/{uid}]/{container}`: a command and its streams."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from aiohttp import web
 
 from vkubelet.errors import RequestError
 from vkubelet.interface import CommandStreams, ExitStatus, PodRef
-from vkubelet.server.authorization import is_upgrade
 from vkubelet.server.command_session import CommandSession
-from vkubelet.server.errors import respond_status
 from vkubelet.server.hijack import hijack
-from vkubelet.server.lookup import build_ref, find_pod, has_container, quote
+from vkubelet.server.lookup import build_ref, find_requested_pod, has_container, quote
 from vkubelet.server.query import is_set, parse_query
 from vkubelet.server.services import NODE_CONTEXT
-from vkubelet.streaming.channels import negotiate_protocol
-from vkubelet.streaming.remotecommand import SPDY_PROTOCOLS, StreamOptions
-
-PROTOCOL_HEADER = "X-Stream-Protocol-Version"
-ACCEPTED_HEADER = "X-Accepted-Stream-Protocol-Versions"
-SPDY = "SPDY/3.1"
-
-
-class NoCommonProtocolError(RequestError):
-    """The client offers no protocol that is served: 403, with a header for each that is."""
+from vkubelet.server.upgrade import Upgrade, negotiate_upgrade, refuse_upgrade
+from vkubelet.streaming.remotecommand import (
+    SPDY_PROTOCOLS,
+    CommandServer,
+    RemoteCommandServer,
+    StreamOptions,
+)
+from vkubelet.streaming.remotecommand_websocket import WEBSOCKET_PROTOCOLS, WebSocketCommandServer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecRequest:
-    """A request to run a command, checked."""
+class CommandRequest:
+    """A request for a container's streams, checked."""
 
     ref: PodRef
     container: str
-    command: list[str]
     options: StreamOptions
-    protocol: str
+    upgrade: Upgrade
 
 
 async def exec_command(request: web.Request) -> web.StreamResponse:
@@ -43,55 +39,82 @@ async def exec_command(request: web.Request) -> web.StreamResponse:
     Nothing happens before the 101, as API servers may send a refused request twice. A client that
     leaves cancels the command.
     """
-    context = request.app[NODE_CONTEXT]
+    provider = request.app[NODE_CONTEXT].services.provider
     try:
-        wanted = parse_exec_request(request)
+        command = parse_query(request).get("command", [])
+        wanted = parse_command_request(request)
+        if not command:
+            raise RequestError(400, "you must specify a command")  # noqa: TRY301 - one way out
     except RequestError as error:
-        refusal = respond_status(error)
-        if isinstance(error, NoCommonProtocolError):
-            refusal.headers.extend((ACCEPTED_HEADER, served) for served in SPDY_PROTOCOLS)
-        return refusal
+        return refuse_upgrade(error)
 
     async def start(streams: CommandStreams) -> ExitStatus:
-        return await context.services.provider.exec(
-            wanted.ref, wanted.container, wanted.command, streams, tty=wanted.options.tty
+        return await provider.exec(
+            wanted.ref, wanted.container, command, streams, tty=wanted.options.tty
         )
 
-    session = CommandSession(wanted.options, wanted.protocol, context.services.policy)
-    headers = {"Upgrade": SPDY, PROTOCOL_HEADER: wanted.protocol}
+    return await _run(request, wanted, start, verb="executing command")
+
+
+async def attach_container(request: web.Request) -> web.StreamResponse:
+    """
+    Attach to the main process of a container of this node; else as `exec_command`.
+
+    A client that leaves detaches.
+    """
+    provider = request.app[NODE_CONTEXT].services.provider
+    try:
+        wanted = parse_command_request(request)
+    except RequestError as error:
+        return refuse_upgrade(error)
+
+    async def start(streams: CommandStreams) -> ExitStatus:
+        return await provider.attach(wanted.ref, wanted.container, streams, tty=wanted.options.tty)
+
+    return await _run(request, wanted, start, verb="attaching")
+
+
+async def _run(
+    request: web.Request,
+    wanted: CommandRequest,
+    start: Callable[[CommandStreams], Awaitable[ExitStatus]],
+    *,
+    verb: str,
+) -> web.StreamResponse:
+    context = request.app[NODE_CONTEXT]
+    core: CommandServer
+    if wanted.upgrade.is_websocket:
+        core = WebSocketCommandServer(wanted.options, wanted.upgrade.protocol)
+    else:
+        core = RemoteCommandServer(wanted.options, wanted.upgrade.protocol)
+    session = CommandSession(wanted.options, core, context.services.policy, verb=verb)
     with context.streams.add(session.interruption):
-        async with hijack(request, headers, session, session.lost) as response:
+        async with hijack(request, wanted.upgrade.headers, session, session.lost) as response:
             await session.run(start)
     return response
 
 
-def parse_exec_request(request: web.Request) -> ExecRequest:
+def parse_command_request(request: web.Request) -> CommandRequest:
     """
     Check all there is to check before the upgrade.
 
     Raises:
         RequestError: With a kubelet's status and words.
     """
+    options = parse_stream_options(parse_query(request))
     context = request.app[NODE_CONTEXT]
-    query = parse_query(request)
-    options = parse_stream_options(query)
-    command = query.get("command", [])
-    if not command:
-        raise RequestError(400, "you must specify a command")
-    namespace, name = request.match_info["namespace"], request.match_info["pod"]
-    pod = find_pod(context.services.pods, context.node_name, namespace, name)
-    ref = build_ref(pod)
-    if request.match_info.get("uid", ref.uid) != ref.uid:
-        raise RequestError(404, f"pod {quote(name)} does not exist\n")
+    missing = "pod does not exist"
+    pod = find_requested_pod(
+        context.services.pods, context.node_name, request, missing=missing, changed=missing
+    )
     container = request.match_info["container"]
     if not has_container(pod, container):
         raise RequestError(404, f"container not found ({quote(container)})")
-    return ExecRequest(
-        ref=ref,
+    return CommandRequest(
+        ref=build_ref(pod),
         container=container,
-        command=command,
         options=options,
-        protocol=negotiate_spdy(request),
+        upgrade=negotiate_upgrade(request, spdy=SPDY_PROTOCOLS, websocket=WEBSOCKET_PROTOCOLS),
     )
 
 
@@ -112,31 +135,3 @@ def parse_stream_options(query: dict[str, list[str]]) -> StreamOptions:
     if not (options.stdin or options.stdout or options.stderr):
         raise RequestError(400, "you must specify at least 1 of stdin, stdout, stderr")
     return options
-
-
-def negotiate_spdy(request: web.BaseRequest) -> str:
-    """
-    Return the protocol to speak over SPDY.
-
-    Raises:
-        RequestError: 400 if this isn't an upgrade to SPDY, 403 if there is no common protocol.
-    """
-    upgrade = request.headers.get("Upgrade", "").lower()
-    if is_upgrade(request) and upgrade == "websocket":
-        raise RequestError(
-            400, f"unable to upgrade: this node serves {SPDY} with {', '.join(SPDY_PROTOCOLS)}"
-        )
-    if not is_upgrade(request) or SPDY.lower() not in upgrade:
-        raise RequestError(400, f"unable to upgrade: missing upgrade headers for {SPDY} in request")
-    lines = request.headers.getall(PROTOCOL_HEADER, [])
-    offered = [part.strip() for line in lines for part in line.split(",") if part.strip()]
-    if not offered:
-        raise RequestError(400, f"unable to upgrade: {PROTOCOL_HEADER} is required")
-    protocol = negotiate_protocol(offered, SPDY_PROTOCOLS)
-    if protocol is None:
-        raise NoCommonProtocolError(
-            403,
-            f"unable to upgrade: unable to negotiate protocol: client supports {offered}, "
-            f"server accepts {list(SPDY_PROTOCOLS)}",
-        )
-    return protocol

@@ -4,7 +4,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 
+from prometheus_client import Gauge
+
 from vkubelet.server.errors import StreamInterruptedError
+
+STREAMS = Gauge(
+    "vkubelet_streams_open", "Logs, execs, attaches and port-forwards that are open, of all nodes."
+)
 
 
 class Interruption:
@@ -71,9 +77,11 @@ class OpenStreams:
         if self._stop_reason is not None:
             interruption.interrupt(self._stop_reason)
         self._interruptions.add(interruption)
+        STREAMS.inc()
         try:
             yield
         finally:
+            STREAMS.dec()
             self._interruptions.discard(interruption)
 
     def interrupt_all(self, reason: str) -> None:

@@ -10,13 +10,19 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from vkubelet.server.access import build_gate
+from vkubelet.server.cadvisor_metrics import get_cadvisor_metrics
 from vkubelet.server.connections import Connections
 from vkubelet.server.container_logs import get_container_logs
 from vkubelet.server.errors import ListenError
-from vkubelet.server.exec import exec_command
+from vkubelet.server.exec import attach_container, exec_command
 from vkubelet.server.health import get_health
 from vkubelet.server.interruption import OpenStreams
+from vkubelet.server.kubelet_metrics import get_kubelet_metrics
+from vkubelet.server.pod_lists import get_pods, get_running_pods
+from vkubelet.server.port_forward import forward_ports
+from vkubelet.server.resource_metrics import get_resource_metrics
 from vkubelet.server.services import NODE_CONTEXT, KubeletServices, NodeContext
+from vkubelet.server.stats_summary import get_stats_summary
 from vkubelet.server.tls import ServingTls
 
 MAX_LINE_BYTES = 1 << 20
@@ -115,8 +121,23 @@ def _build_application(
     router = application.router
     router.add_route("GET", "/healthz", get_health)
     router.add_route("GET", "/healthz/{check:ping|log|syncloop}", get_health)
+    for path, endpoint in {
+        "/metrics": get_kubelet_metrics,
+        "/metrics/cadvisor": get_cadvisor_metrics,
+        "/metrics/resource": get_resource_metrics,
+        "/pods": get_pods,
+        "/runningpods/": get_running_pods,
+        "/stats/summary": get_stats_summary,
+        "/stats/summary/": get_stats_summary,
+    }.items():
+        router.add_route("GET", path, endpoint)
     router.add_route("GET", "/containerLogs/{namespace}/{pod}/{container}", get_container_logs)
     for method in ("GET", "POST"):
-        router.add_route(method, "/exec/{namespace}/{pod}/{container}", exec_command)
-        router.add_route(method, "/exec/{namespace}/{pod}/{uid}/{container}", exec_command)
+        for verb, handler in (("exec", exec_command), ("attach", attach_container)):
+            router.add_route(method, f"/{verb}/{{namespace}}/{{pod}}/{{container}}", handler)
+            router.add_route(
+                method, f"/{verb}/{{namespace}}/{{pod}}/{{uid}}/{{container}}", handler
+            )
+        router.add_route(method, "/portForward/{namespace}/{pod}", forward_ports)
+        router.add_route(method, "/portForward/{namespace}/{pod}/{uid}", forward_ports)
     return application

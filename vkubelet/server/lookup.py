@@ -1,8 +1,10 @@
 """Which pod a request is for: it must be on the node whose port was called."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
+
+from aiohttp import web
 
 from vkubelet.errors import RequestError
 from vkubelet.interface import PodRef
@@ -14,6 +16,9 @@ class PodLookup(Protocol):
 
     def find(self, node_name: str, namespace: str, name: str) -> CachedObject | None:
         """Return the pod of that name if it is on that node."""
+
+    def on_node(self, node: str) -> Iterable[CachedObject]:
+        """Return the pods on a node."""
 
 
 def quote(text: str) -> str:
@@ -36,6 +41,31 @@ def find_pod(pods: PodLookup, node_name: str, namespace: str, name: str) -> Cach
     pod = pods.find(node_name, namespace, name)
     if pod is None:
         raise RequestError(404, f"pod {quote(name)} does not exist\n")
+    return pod
+
+
+def find_requested_pod(
+    pods: PodLookup, node_name: str, request: web.Request, *, missing: str, changed: str
+) -> CachedObject:
+    """
+    Return the pod that a path names, by its UID too if there is one.
+
+    Args:
+        pods: Where to look.
+        node_name: The node that was called.
+        request: Its path has `namespace`, `pod` and maybe `uid`.
+        missing: The sentence if there is no such pod.
+        changed: The sentence if it's another of that name.
+
+    Raises:
+        RequestError: 404 with one of these sentences.
+    """
+    path = request.match_info
+    pod = pods.find(node_name, path["namespace"], path["pod"])
+    if pod is None:
+        raise RequestError(404, missing)
+    if path.get("uid", pod.metadata.uid) != pod.metadata.uid:
+        raise RequestError(404, changed)
     return pod
 
 

@@ -1,5 +1,6 @@
 """What all endpoints of a node's port share."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from aiohttp import web
@@ -7,6 +8,7 @@ from aiohttp import web
 from vkubelet.interface import Provider
 from vkubelet.server.authentication import Authenticator
 from vkubelet.server.authorization import Authorizer
+from vkubelet.server.cpu_rates import CpuRates
 from vkubelet.server.interruption import OpenStreams
 from vkubelet.server.lookup import PodLookup
 from vkubelet.server.policy import ServerPolicy
@@ -18,11 +20,12 @@ class KubeletServices:
     What the ports of all virtual nodes use in common.
 
     Attributes:
-        provider: Only its `logs` and `exec` are called.
+        provider: Its streams and `stats` are called.
         pods: The home pods on our nodes.
         authenticator: Finds out who calls.
         authorizer: Decides what callers may do.
         policy: Limits and time-outs.
+        capacity: Gives the capacity of a node, quantities by resource.
     """
 
     provider: Provider
@@ -30,6 +33,7 @@ class KubeletServices:
     authenticator: Authenticator
     authorizer: Authorizer
     policy: ServerPolicy = field(default_factory=ServerPolicy)
+    capacity: Callable[[str], Mapping[str, str]] = lambda _node: {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +45,13 @@ class NodeContext:
         node_name: The virtual node.
         services: What all nodes share.
         streams: Long requests that are open on this port.
+        cpu_rates: What was seen when the summary was asked for last.
     """
 
     node_name: str
     services: KubeletServices
     streams: OpenStreams = field(default_factory=OpenStreams)
+    cpu_rates: CpuRates = field(default_factory=CpuRates)
 
 
 NODE_CONTEXT = web.AppKey("node_context", NodeContext)

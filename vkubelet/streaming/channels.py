@@ -1,9 +1,12 @@
 """
 What the streams of a remote command carry: exit status, terminal sizes, WebSocket messages.
 
-A WebSocket message is a channel byte and data (v4 and v5); v5 adds `FF <channel>`: half-close.
+A WebSocket message is a channel byte and data; v5 adds `FF <channel>`: half-close. The base64
+protocols have a digit and base64 instead.
 """
 
+import base64
+import binascii
 import enum
 import json
 from collections.abc import Sequence
@@ -15,6 +18,14 @@ PROTOCOL_V2 = "v2.channel.k8s.io"
 PROTOCOL_V3 = "v3.channel.k8s.io"
 PROTOCOL_V4 = "v4.channel.k8s.io"
 PROTOCOL_V5 = "v5.channel.k8s.io"
+PROTOCOL_BASE64_V1 = "base64.channel.k8s.io"
+PROTOCOL_BASE64_V4 = "v4.base64.channel.k8s.io"
+
+BASE64_PROTOCOLS = (PROTOCOL_BASE64_V1, PROTOCOL_BASE64_V4)
+"""Their messages are text."""
+
+PROTOCOLS_WITH_JSON_STATUS = (PROTOCOL_V4, PROTOCOL_V5, PROTOCOL_BASE64_V4)
+"""Others tell failures in plain text, and success by silence."""
 
 MAX_RESIZE_BUFFER_BYTES = 4 * 1024
 """Cap of a terminal size that isn't complete yet; one takes 30 bytes."""
@@ -57,6 +68,64 @@ def decode_message(message: bytes) -> tuple[Channel, bytes] | None:
         return Channel(message[0]), message[1:]
     except ValueError:
         return None
+
+
+class ChannelError(Exception):
+    """A peer's message isn't one of its protocol."""
+
+
+class ChannelDecoder:
+    """Reads channel and data of messages that come in parts."""
+
+    def __init__(self, *, is_base64: bool = False) -> None:
+        self._is_base64 = is_base64
+        self._channel: int | None = None
+        self._carry = b""
+
+    def decode(self, data: bytes, *, start: bool, end: bool) -> tuple[int, bytes] | None:
+        """
+        Take a part of a message.
+
+        Args:
+            data: The part.
+            start: Whether a message begins here.
+            end: Whether it ends here.
+
+        Returns:
+            The channel and what has come for it; None as long as the message is empty.
+
+        Raises:
+            ChannelError: If it isn't base64.
+        """
+        if start:
+            self._channel = None
+            self._carry = b""
+        if self._channel is None:
+            if not data:
+                return None
+            self._channel = data[0] - ord("0") if self._is_base64 else data[0]
+            data = data[1:]
+        if self._is_base64:
+            data = self._decode_base64(data, end=end)
+        return self._channel, data
+
+    def _decode_base64(self, data: bytes, *, end: bool) -> bytes:
+        data = self._carry + data
+        size = len(data) - len(data) % 4
+        self._carry = data[size:]
+        if end and self._carry:
+            raise ChannelError("message is cut base64")
+        try:
+            return base64.b64decode(data[:size], validate=True)
+        except binascii.Error as error:
+            raise ChannelError("message isn't base64") from error
+
+
+def encode_channel(channel: int, data: bytes, *, is_base64: bool = False) -> bytes:
+    """Build a message for any channel; the base64 kind is text and has ten channels."""
+    if is_base64:
+        return b"%d%b" % (channel, base64.b64encode(data))
+    return bytes((channel,)) + data
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +195,17 @@ def serialize_status(status: CommandStatus) -> bytes:
             "details": {"causes": [{"reason": "ExitCode", "message": exit_text}]},
         }
     )
+
+
+def serialize_status_for(protocol: str, status: CommandStatus) -> bytes:
+    """Serialize how a command ended in a protocol's form; maybe nothing for success."""
+    if protocol in PROTOCOLS_WITH_JSON_STATUS:
+        return serialize_status(status)
+    if status.code == 0:
+        return b""
+    if status.code is None:
+        return status.message.encode()
+    return f"command terminated with non-zero exit code: exit status {status.code}".encode()
 
 
 def _serialize(value: dict[str, Any]) -> bytes:

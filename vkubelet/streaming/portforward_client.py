@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from vkubelet.streaming.errors import LocalProtocolError
+from vkubelet.streaming.portforward import Disconnected, ForwardEnded, ForwardReceived
 from vkubelet.streaming.spdy.connection import Connection, Role
 from vkubelet.streaming.spdy.events import (
     ConnectionTerminated,
@@ -26,34 +27,18 @@ from vkubelet.streaming.spdy.events import (
     StreamReset,
 )
 
-PORT_FORWARD_PROTOCOL = "portforward.k8s.io"
-"""What is spoken over SPDY."""
-
-TUNNEL_PROTOCOL = f"SPDY/3.1+{PORT_FORWARD_PROTOCOL}"
-"""Subprotocol of a WebSocket whose binary messages are chunks of the SPDY bytes."""
-
 MAX_ERROR_BYTES = 4 * 1024
 """Cap of what is kept of an error stream: a sentence."""
+
+RESET_MESSAGE = "the connection was reset"
+"""Of a `ForwardFailed` without a word of the server: the pod's end of an established connection."""
+
+_UP, _DOWN, _ERROR = "up", "down", "error"
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardReady:
     """Both streams have been accepted: data may be sent."""
-
-    forward_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class ForwardReceived:
-    """Bytes of the pod."""
-
-    forward_id: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class ForwardEnded:
-    """The pod has ended its direction; ours goes on."""
 
     forward_id: int
 
@@ -66,13 +51,6 @@ class ForwardFailed:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Disconnected:
-    """The server is gone or broken, and with it all forwards; the last event."""
-
-    reason: str
-
-
 ClientEvent: TypeAlias = (
     ForwardReady | ForwardReceived | ForwardEnded | ForwardFailed | Disconnected
 )
@@ -80,9 +58,21 @@ ClientEvent: TypeAlias = (
 
 @dataclass(slots=True)
 class _Forward:
+    """
+    Two streams of ours.
+
+    Attributes:
+        error_id: The stream that brings an error.
+        data_id: The stream that brings and takes data.
+        to_accept: Those that the server hasn't accepted yet.
+        to_end: What still flows, as far as its events were handled: the table is empty in the end.
+        error: What has come on the error stream.
+    """
+
     error_id: int
     data_id: int
     to_accept: set[int]
+    to_end: set[str] = field(default_factory=lambda: {_UP, _DOWN, _ERROR})
     error: bytearray = field(default_factory=bytearray)
 
 
@@ -179,9 +169,12 @@ class PortForwardClient:
             return
         if forward.to_accept:
             raise LocalProtocolError(f"forward {forward_id} isn't ready")
-        if self._connection.is_open(forward.data_id):
+        if _UP not in forward.to_end:
+            raise LocalProtocolError(f"our side of forward {forward_id} has ended")
+        if self._connection.is_writable(forward.data_id):
             self._connection.send_data(forward.data_id, data, fin=fin)
-        self._forget_if_over(forward_id, forward)
+        if fin:
+            self._end(forward_id, forward, _UP)
 
     def _handle_events(self, spdy_events: list[SpdyEvent]) -> list[ClientEvent]:
         events: list[ClientEvent] = []
@@ -204,50 +197,53 @@ class PortForwardClient:
         self._ids.clear()
         return Disconnected(reason)
 
-    def _handle_stream(self, event: StreamReplied | DataReceived | StreamReset) -> list[ClientEvent]:
+    def _handle_stream(
+        self, event: StreamReplied | DataReceived | StreamReset
+    ) -> list[ClientEvent]:
         forward_id = self._ids.get(event.stream_id)
         if forward_id is None:
             return []
         forward = self._forwards[forward_id]
         is_error = event.stream_id == forward.error_id
+        events: list[ClientEvent] = []
         match event:
             case StreamReplied():
-                events = self._handle_reply(forward_id, forward, event.stream_id)
+                events += self._handle_reply(forward_id, forward, event.stream_id)
             case DataReceived() if is_error:
                 forward.error += event.data[: MAX_ERROR_BYTES - len(forward.error)]
-                events = []
-            case DataReceived():
-                events = [ForwardReceived(forward_id, event.data)] if event.data else []
-            case StreamReset():
-                events = []
-        ended = isinstance(event, StreamReset) or event.fin
-        if ended and (forward.error or (isinstance(event, StreamReset) and not is_error)):
-            events.append(ForwardFailed(forward_id, self._describe(forward)))
-            self.reset(forward_id)
-        elif ended and not is_error:
-            events.append(ForwardEnded(forward_id))
-        self._forget_if_over(forward_id, forward)
+            case DataReceived() if event.data:
+                events.append(ForwardReceived(forward_id, event.data))
+            case _:
+                pass
+        if isinstance(event, StreamReset) or event.fin:
+            if forward.error or (isinstance(event, StreamReset) and not is_error):
+                events.append(ForwardFailed(forward_id, _describe(forward)))
+                self.reset(forward_id)
+                return events
+            if not is_error:
+                events.append(ForwardEnded(forward_id))
+            self._end(forward_id, forward, _ERROR if is_error else _DOWN)
         return events
 
     def _handle_reply(
         self, forward_id: int, forward: _Forward, stream_id: int
     ) -> list[ClientEvent]:
         forward.to_accept.discard(stream_id)
-        if stream_id == forward.error_id and self._connection.is_open(stream_id):
+        if stream_id == forward.error_id and self._connection.is_writable(stream_id):
             self._connection.send_data(stream_id, b"", fin=True)  # we never write on it
         return [] if forward.to_accept else [ForwardReady(forward_id)]
 
-    @staticmethod
-    def _describe(forward: _Forward) -> str:
-        text = forward.error.decode("utf-8", "replace").strip()
-        return text or "the connection was reset"
-
-    def _forget_if_over(self, forward_id: int, forward: _Forward) -> None:
-        if not any(map(self._connection.is_open, (forward.error_id, forward.data_id))):
+    def _end(self, forward_id: int, forward: _Forward, what: str) -> None:
+        forward.to_end.discard(what)
+        if not forward.to_end:
             self._forget(forward_id)
 
     def _forget(self, forward_id: int) -> None:
         forward = self._forwards.pop(forward_id, None)
         if forward is not None:
-            self._ids.pop(forward.error_id, None)
-            self._ids.pop(forward.data_id, None)
+            del self._ids[forward.error_id], self._ids[forward.data_id]
+
+
+def _describe(forward: _Forward) -> str:
+    text = forward.error.decode("utf-8", "replace").strip()
+    return text or RESET_MESSAGE

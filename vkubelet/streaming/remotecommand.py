@@ -1,5 +1,5 @@
 """
-The server's side of an exec over SPDY, without I/O: its streams, its input and its end.
+The server's side of an exec or attach over SPDY, without I/O: its streams, input and end.
 
 The client opens one stream for each of error, stdin, stdout, stderr and resize that it wants, and
 waits for each reply. The command may start at `StreamsReady`.
@@ -7,7 +7,7 @@ waits for each reply. The command may start at `StreamsReady`.
 
 import enum
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from vkubelet.streaming.channels import (
     PROTOCOL_V1,
@@ -16,7 +16,7 @@ from vkubelet.streaming.channels import (
     PROTOCOL_V4,
     CommandStatus,
     ResizeParser,
-    serialize_status,
+    serialize_status_for,
 )
 from vkubelet.streaming.errors import LocalProtocolError
 from vkubelet.streaming.spdy.connection import Connection, Role
@@ -38,7 +38,6 @@ MAX_STREAMS = 16
 """Streams that an exec may hold open: five are useful."""
 
 _PROTOCOLS_WITH_RESIZE = (PROTOCOL_V4, PROTOCOL_V3)
-PROTOCOLS_WITH_JSON_STATUS = (PROTOCOL_V4,)
 
 
 class StreamType(enum.StrEnum):
@@ -116,9 +115,45 @@ class Phase(enum.Enum):
     DISCONNECTED = enum.auto()
 
 
+class CommandServer(Protocol):
+    """One exec or attach, whatever its protocol."""
+
+    @property
+    def phase(self) -> Phase:
+        """How far it has come."""
+
+    @property
+    def stdin_closed(self) -> bool:
+        """Whether no stdin will come (any more)."""
+
+    def start(self) -> list[Event]:
+        """Begin, once the upgrade has been answered."""
+
+    def data_to_send(self) -> bytes:
+        """Return what must be written now, all of it and in order."""
+
+    def receive_data(self, data: bytes) -> list[Event]:
+        """Take bytes of the client."""
+
+    def receive_eof(self) -> list[Event]:
+        """Take the end of the client's bytes."""
+
+    def send_output(self, stream: StreamType, data: bytes) -> None:
+        """Send bytes of stdout or stderr; swallowed if the client doesn't want them or is gone."""
+
+    def send_status(self, status: CommandStatus) -> None:
+        """End the command: output is complete, here is the status."""
+
+    def send_probe(self) -> None:
+        """Send something for its effect on the connection alone."""
+
+    def send_go_away(self) -> None:
+        """Give up a command whose streams never came."""
+
+
 class RemoteCommandServer:
     """
-    One exec over one SPDY connection.
+    One exec or attach over one SPDY connection.
 
     Attributes:
         phase: How far it has come.
@@ -140,6 +175,10 @@ class RemoteCommandServer:
     def stdin_closed(self) -> bool:
         """Whether no stdin will come (any more)."""
         return self._stdin_closed
+
+    def start(self) -> list[Event]:
+        """Begin; the client opens its streams."""
+        return []
 
     def data_to_send(self) -> bytes:
         """Return what must be written now, all of it and in order."""
@@ -182,7 +221,7 @@ class RemoteCommandServer:
         self.phase = Phase.FINISHED
         self._half_close(StreamType.STDOUT)
         self._half_close(StreamType.STDERR)
-        self._half_close(StreamType.ERROR, self._serialize_status(status))
+        self._half_close(StreamType.ERROR, serialize_status_for(self._protocol, status))
         self._half_close(StreamType.STDIN)
         self._half_close(StreamType.RESIZE)
         self._connection.send_go_away()
@@ -197,15 +236,6 @@ class RemoteCommandServer:
         if self.phase is Phase.OPENING:
             self.phase = Phase.FINISHED
             self._connection.send_go_away()
-
-    def _serialize_status(self, status: CommandStatus) -> bytes:
-        if self._protocol in PROTOCOLS_WITH_JSON_STATUS:
-            return serialize_status(status)
-        if status.code == 0:
-            return b""
-        if status.code is None:
-            return status.message.encode()
-        return f"command terminated with non-zero exit code: exit status {status.code}".encode()
 
     def _half_close(self, stream: StreamType, data: bytes = b"") -> None:
         stream_id = self._ids.get(stream)
@@ -242,6 +272,8 @@ class RemoteCommandServer:
         return [Disconnected(reason)]
 
     def _handle_opened(self, event: StreamOpened) -> list[Event]:
+        if not self._connection.is_open(event.stream_id):
+            return []  # What came later with the same bytes has ended it.
         if self.phase is not Phase.OPENING:
             self._connection.reset_stream(event.stream_id, ResetCode.REFUSED_STREAM)
             return []

@@ -14,13 +14,13 @@ from typing import TypeAlias
 
 from vkubelet.streaming.channels import (
     PROTOCOL_V4,
+    PROTOCOLS_WITH_JSON_STATUS,
     CommandStatus,
     parse_status,
     serialize_resize,
 )
 from vkubelet.streaming.errors import LocalProtocolError
 from vkubelet.streaming.remotecommand import (
-    PROTOCOLS_WITH_JSON_STATUS,
     SPDY_PROTOCOLS,
     Disconnected,
     Phase,
@@ -175,6 +175,8 @@ class RemoteCommandClient:
 
     def _handle_reply(self, event: StreamReplied) -> list[ClientEvent]:
         events: list[ClientEvent] = []
+        if self._connection.terminated:
+            return events  # What came later with the same bytes has ended it.
         if self._to_open:
             self._open_next()
         elif self.phase is Phase.OPENING and event.stream_id == max(self._types):

@@ -3,6 +3,7 @@ import logging
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,79 @@ async def test_names_are_valid_and_differ(tmp_path: Path, name: str, start: str)
     for written in names:
         assert len(written) <= 253
         assert re.fullmatch(re.escape(start) + "[0-9a-f]{16}", written)
+
+
+class Copied(Events):
+    """Event objects that are there may not be created again."""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        if request.method == "POST":
+            body = msgspec.json.decode(await request.read(), type=dict[str, Any])
+            if body["metadata"]["name"] in self.stored:
+                self.calls.append(("refused", request.path, body))
+                return refuse(409, "AlreadyExists")
+        return await super().answer(request)
+
+
+def copy(recorder: EventRecorder, *, count: int = 1, minute: int = 0, identity: str = "e1") -> None:
+    recorder.copy_nowait(
+        POD,
+        identity=identity,
+        type="Warning",
+        reason="BackOff",
+        message="again",
+        count=count,
+        first_time=datetime(2026, 1, 1, tzinfo=UTC),
+        last_time=datetime(2026, 1, 1, 1, minute, tzinfo=timezone(timedelta(hours=1))),
+        component="kubelet",
+        host="node-1",
+    )
+
+
+async def test_an_event_of_somebody_elses_keeps_its_count_times_and_source(tmp_path: Path) -> None:
+    events = Copied()
+    async with recording(tmp_path, events) as recorder:
+        copy(recorder, count=3, minute=5)
+        await settle()
+    [(_, path, body)] = events.calls
+    assert path == "/api/v1/namespaces/ns/events"
+    assert (body["count"], body["firstTimestamp"], body["lastTimestamp"]) == (
+        3,
+        "2026-01-01T00:00:00Z",
+        "2026-01-01T00:05:00Z",
+    )
+    assert body["source"] == {"component": "kubelet", "host": "node-1"}
+    assert body["reportingComponent"] == "kubelet"
+    assert body["involvedObject"]["uid"] == "u1"
+
+
+async def test_the_same_event_is_one_also_after_a_restart(tmp_path: Path) -> None:
+    events = Copied()
+    async with recording(tmp_path, events) as recorder:
+        copy(recorder)
+        copy(recorder)
+        copy(recorder, count=2, minute=1)
+        copy(recorder, identity="e2")
+        await settle()
+    async with recording(tmp_path, events) as recorder:
+        copy(recorder, count=5, minute=2)
+        await settle()
+    methods = [method for method, _, _ in events.calls]
+    assert methods == ["POST", "PATCH", "POST", "refused", "PATCH"]
+    assert len(events.stored) == 2
+    assert events.calls[-1][2] == {
+        "count": 5,
+        "lastTimestamp": "2026-01-01T00:02:00Z",
+        "message": "again",
+    }
+
+
+async def test_a_copied_event_that_was_removed_is_written_anew(tmp_path: Path) -> None:
+    events = Copied()
+    async with recording(tmp_path, events) as recorder:
+        copy(recorder)
+        await settle()
+        events.stored.clear()
+        copy(recorder, count=2)
+        await settle()
+    assert [method for method, _, _ in events.calls] == ["POST", "PATCH", "POST"]

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from prometheus_client import REGISTRY
 
 from tests.fakes.virtual_time import run_virtual
 from vkubelet.errors import RetryError
@@ -283,3 +284,28 @@ def test_every_addition_is_followed_by_a_successful_run(operations: list[Operati
             assert last[key] >= round(when, 3)
 
     run_virtual(main())
+
+
+async def test_metrics() -> None:
+    def read(name: str, **labels: str) -> float:
+        return REGISTRY.get_sample_value(name, {"queue": "measured", **labels}) or 0.0
+
+    queue: WorkQueue[str] = WorkQueue("measured")
+    for key in ("a", "b", "c"):
+        queue.add(key)
+    assert read("vkubelet_queue_depth") == 3
+
+    async def reconcile(key: str) -> None:
+        if key == "b":
+            raise RetryError("not now")
+        if key == "c":
+            raise RuntimeError("a bug")
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(queue.run(reconcile, workers=1))
+        await asyncio.sleep(0.01)
+        task.cancel()
+    assert read("vkubelet_queue_depth") == 0
+    for result in ("done", "failed", "error"):
+        assert read("vkubelet_reconciles_total", result=result) == 1
+    assert read("vkubelet_reconcile_seconds_count") == 3

@@ -3,8 +3,8 @@
 import datetime
 import ipaddress
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,9 +16,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tests.fakes.api_server import ApiCall, FakeApiServer
 from vkubelet.interface import (
+    ByteStream,
     CommandStreams,
     ExitStatus,
     LogOptions,
+    NodeUsage,
     PodRef,
     ServingCertificate,
     StatusEvent,
@@ -116,6 +118,7 @@ def issue_serving(folder: Path, name: str = f"system:node:{NODE}") -> ServingCer
 
 Logs = Callable[[PodRef, str, LogOptions], AsyncGenerator[bytes, None]]
 Exec = Callable[[CommandStreams, Sequence[str]], Awaitable[ExitStatus]]
+Dial = Callable[[int], AbstractAsyncContextManager[ByteStream]]
 
 
 @dataclass
@@ -124,8 +127,11 @@ class FakeProvider:
 
     run_logs: Logs | None = None
     run_exec: Exec | None = None
+    dial: Dial | None = None
+    usage: NodeUsage = field(default_factory=NodeUsage)
     log_requests: list[tuple[PodRef, str, LogOptions]] = field(default_factory=list)
     exec_requests: list[tuple[PodRef, str, list[str], bool]] = field(default_factory=list)
+    forward_requests: list[tuple[PodRef, int]] = field(default_factory=list)
 
     def logs(self, ref: PodRef, container: str, options: LogOptions) -> AsyncIterator[bytes]:
         self.log_requests.append((ref, container, options))
@@ -144,6 +150,20 @@ class FakeProvider:
         self.exec_requests.append((ref, container, list(command), tty))
         assert self.run_exec is not None
         return await self.run_exec(streams, command)
+
+    async def attach(
+        self, ref: PodRef, container: str, streams: CommandStreams, *, tty: bool
+    ) -> ExitStatus:
+        return await self.exec(ref, container, ["attach"], streams, tty=tty)
+
+    def port_forward(self, ref: PodRef, port: int) -> AbstractAsyncContextManager[ByteStream]:
+        self.forward_requests.append((ref, port))
+        assert self.dial is not None
+        return self.dial(port)
+
+    async def stats(self, node: str) -> NodeUsage:
+        assert node == NODE
+        return self.usage
 
     def watch_nodes(self) -> AsyncIterator[Sequence[VirtualNode]]:
         raise AssertionError
@@ -174,9 +194,15 @@ POD: KubeObject = {
 class FakeLookup:
     """One pod on one node."""
 
+    def __init__(self) -> None:
+        self.pod = POD
+
     def find(self, node_name: str, namespace: str, name: str) -> CachedObject | None:
         found = (node_name, namespace, name) == (NODE, "ns", "pod")
-        return decode_cached(encode_object(POD)) if found else None
+        return decode_cached(encode_object(self.pod)) if found else None
+
+    def on_node(self, node: str) -> list[CachedObject]:
+        return [decode_cached(encode_object(self.pod))] if node == NODE else []
 
 
 def review_access(call: ApiCall) -> KubeObject:
@@ -205,6 +231,7 @@ class Harness:
     folder: Path
     api: FakeApiServer
     provider: FakeProvider
+    pods: FakeLookup
     tls: ServingTls
     server: NodeServer
 
@@ -235,20 +262,26 @@ class Harness:
 
 @asynccontextmanager
 async def serve(
-    folder: Path, *, policy: ServerPolicy | None = None, client_ca: str | None = CLIENT_CA.pem
+    folder: Path,
+    *,
+    policy: ServerPolicy | None = None,
+    client_ca: str | None = CLIENT_CA.pem,
+    capacity: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[Harness, None]:
     """Serve one node; reviews are answered by `review_access` and `review_token`."""
     provider = FakeProvider()
+    pods = FakeLookup()
     tls = ServingTls(issue_serving(folder), client_ca)
     async with FakeApiServer() as api, api.client("home") as client:
         api.handle("create subjectaccessreviews", review_access)
         api.handle("create tokenreviews", review_token)
         services = KubeletServices(
             provider=provider,
-            pods=FakeLookup(),
+            pods=pods,
             authenticator=Authenticator(client),
             authorizer=Authorizer(client),
             policy=policy or ServerPolicy(),
+            capacity=lambda _node: capacity or {},
         )
         async with serve_node(NODE, host="127.0.0.1", port=0, tls=tls, services=services) as server:
-            yield Harness(folder, api, provider, tls, server)
+            yield Harness(folder, api, provider, pods, tls, server)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.vkubelet.server.harness import TOKEN, Harness, serve
 from tests.vkubelet.server.spdy_client import PROTOCOLS, UPGRADE, build_path, connect, request
-from vkubelet.interface import CommandStreams, ExitStatus
+from vkubelet.interface import CommandStreams, ExitStatus, PodRef
 from vkubelet.streaming.channels import CommandStatus
 
 pytestmark = pytest.mark.virtual_time
@@ -85,19 +85,12 @@ REFUSED = [
     Refused("/exec/ns/pod/c?command=x&input=true", 400, NO_STREAM),
     Refused("/exec/ns/pod/c?output=1", 400, "you must specify a command"),
     Refused("/exec/ns/pod/c?output=1&command=%ff", 400, "the query isn't UTF-8"),
-    Refused("/exec/ns/other/c?command=x&output=1", 404, 'pod "other" does not exist'),
-    Refused("/exec/ns/pod/uid-2/c?command=x&output=1", 404, 'pod "pod" does not exist'),
+    Refused("/exec/ns/other/c?command=x&output=1", 404, "pod does not exist"),
+    Refused("/exec/ns/pod/uid-2/c?command=x&output=1", 404, "pod does not exist"),
     Refused("/exec/ns/pod/d?command=x&output=1", 404, 'container not found ("d")'),
     Refused(PLAIN, 400, "unable to upgrade: missing upgrade headers", headers=()),
     Refused(PLAIN, 400, "X-Stream-Protocol-Version is required", protocols=()),
     Refused(PLAIN, 403, "unable to negotiate protocol", protocols=("v9, v8",)),
-    Refused(
-        PLAIN,
-        400,
-        "this node serves SPDY/3.1 with v4.channel.k8s.io",
-        headers=(("Connection", "Upgrade"), ("Upgrade", "websocket")),
-        protocols=(),
-    ),
 ]
 
 
@@ -121,3 +114,30 @@ async def test_refused_upgrades_are_statuses(node: Harness, method: str, case: R
     assert not node.provider.exec_requests
     served = [line for line in head.split("\r\n") if line.startswith("X-Accepted-Stream")]
     assert len(served) == (4 if case.code == 403 else 0)
+
+
+async def test_attach(node: Harness) -> None:
+    node.provider.run_exec = cat
+    path = "/attach/ns/pod/uid-1/c?input=1&output=1"
+    async with connect(node.server.port, node.context(), path) as client:
+        await client.open("error", "stdin", "stdout")
+        client.send("stdin", b"hello", fin=True)
+        assert await client.finish() == CommandStatus(0)
+        assert client.output["stdout"] == b"hello"
+    ref = PodRef("ns", "pod", "uid-1")
+    assert node.provider.exec_requests == [(ref, "c", ["attach"], False)]
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/attach/ns/pod/c", 400),
+        ("/attach/ns/pod/d?output=1", 404),
+        ("/attach/ns/x/c?output=1", 404),
+    ],
+)
+async def test_refused_attaches(node: Harness, path: str, code: int) -> None:
+    _, writer, head = await request(node.server.port, node.context(), path)
+    writer.transport.abort()
+    assert head.startswith(f"HTTP/1.1 {code} ")
+    assert not node.provider.exec_requests

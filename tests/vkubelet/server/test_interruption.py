@@ -1,6 +1,7 @@
 import asyncio
 
 import pytest
+from prometheus_client import REGISTRY
 
 from vkubelet.server.errors import StreamInterruptedError
 from vkubelet.server.interruption import Interruption, OpenStreams
@@ -50,10 +51,13 @@ async def test_block_that_ends_in_time() -> None:
 
 async def test_interrupting_all_ends_later_ones_too() -> None:
     streams, first, second = OpenStreams(), Interruption(), Interruption()
+    before = REGISTRY.get_sample_value("vkubelet_streams_open") or 0
     with streams.add(first):
         assert len(streams) == 1
+        assert REGISTRY.get_sample_value("vkubelet_streams_open") == before + 1
         streams.interrupt_all("stop")
         assert first.reason == "stop"
     assert len(streams) == 0
+    assert REGISTRY.get_sample_value("vkubelet_streams_open") == before
     with streams.add(second):
         assert second.reason == "stop"

@@ -1,0 +1,1 @@
+"""What remote pods use, from the metrics API of the remote cluster."""

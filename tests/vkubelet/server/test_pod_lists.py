@@ -1,0 +1,60 @@
+"""`/pods` and `/runningpods/`."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.vkubelet.server.harness import POD, serve
+from vkubelet.kube.objects import KubeObject, decode_cached, encode_object
+from vkubelet.server.pod_lists import count_running_containers
+
+
+def with_states(**lists: list[KubeObject]) -> KubeObject:
+    status = {
+        kind: [{"name": str(number), "state": state} for number, state in enumerate(states)]
+        for kind, states in lists.items()
+    }
+    return {**POD, "status": {"phase": "Running", **status}}
+
+
+RUNNING: KubeObject = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+ENDED: KubeObject = {"terminated": {"exitCode": 0}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "count"),
+    [
+        (POD, 0),
+        (with_states(containerStatuses=[RUNNING, ENDED, {}, RUNNING]), 2),
+        (with_states(containerStatuses=[ENDED], initContainerStatuses=[RUNNING]), 1),
+        (with_states(ephemeralContainerStatuses=[RUNNING]), 1),
+        (with_states(containerStatuses=[{"running": {}}]), 1),
+        (with_states(containerStatuses=[]), 0),
+    ],
+)
+def test_running_containers(pod: KubeObject, count: int) -> None:
+    assert count_running_containers(decode_cached(encode_object(pod))) == count
+
+
+@pytest.mark.parametrize("path", ["/pods", "/runningpods/"])
+@pytest.mark.parametrize("runs", [True, False])
+async def test_lists(tmp_path: Path, path: str, runs: bool) -> None:
+    pod = with_states(containerStatuses=[RUNNING if runs else ENDED])
+    async with serve(tmp_path) as harness, harness.http() as http:
+        harness.pods.pod = pod
+        async with http.get(path) as response:
+            assert response.status == 200
+            assert response.content_type == "application/json"
+            answer: dict[str, Any] = await response.json()
+    items = [pod] if runs or path == "/pods" else []
+    assert answer == {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
+
+
+async def test_methods(tmp_path: Path) -> None:
+    async with serve(tmp_path) as harness, harness.http() as http:
+        for path in ("/pods", "/runningpods/"):
+            async with http.post(path) as response:
+                assert response.status == 405
+        async with http.get("/runningpods") as response:
+            assert response.status == 404

@@ -1,0 +1,1 @@
+"""WebSockets (RFC 6455) without I/O: frames and connections, after the handshake."""
