@@ -34,8 +34,9 @@ $(INSTALLED): pyproject.toml requirements-lock.txt
 	  echo "error: requirements-lock.txt isn't up to date: make lock" >&2; exit 1; }
 	@touch $@
 
-binaries: $(INSTALLED) ## Build etcd, the control plane and kubectl, unless they are there
+binaries: $(INSTALLED) ## Build the control plane, kubectl, metrics-server, unless they are there
 	@$(BIN)/python -m tests.cluster.binaries
+	@$(BIN)/python -m tests.cluster.metrics_server
 
 check: $(INSTALLED) ## Format, lint, types, layers
 	$(BIN)/ruff format --check

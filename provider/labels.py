@@ -30,6 +30,16 @@ HOME_NAMESPACE = "vkubelet.io/home-namespace"
 HOME_NAME = "vkubelet.io/home-name"
 """Annotation: name of the home pod."""
 
+DEPENDENTS = "vkubelet.io/dependents"
+"""Annotation: the ConfigMaps and Secrets of home that the pod needs, Kind/name each."""
+
+# On copies of ConfigMaps and Secrets, and on Secrets with tokens; HOME_NAMESPACE and HOME_NAME tell
+# whose copy it is, or the pod that has the token.
+DEPENDENT = "vkubelet.io/dependent"
+"""Label: `copy`, or `token` (then HOME_POD_UID is there, too)."""
+TOKEN_ROTATION = "vkubelet.io/rotate-after"  # noqa: S105 - a key, no secret
+"""Annotation: when a token is to be replaced."""
+
 # On virtual nodes.
 NODE_MAPPING = "vkubelet.io/node-mapping"
 """Label: the mapping that made the virtual node."""

@@ -46,6 +46,8 @@ class VirtualNode:
     Attributes:
         name: Name of the Node object.
         labels: Labels we own on it; others stay untouched.
+        inherited: Keys of those labels that it only has from what is behind: a value that somebody
+            sets on the Node wins.
         annotations: Annotations we own on it.
         taints: Taints we own on it, by key and effect.
         capacity: Quantities by resource name, canonical text.
@@ -58,6 +60,7 @@ class VirtualNode:
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
+    inherited: frozenset[str] = frozenset()
     annotations: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     capacity: Mapping[str, str] = field(default_factory=dict)
@@ -128,7 +131,44 @@ class Reachable:
     """What is behind can be reached again."""
 
 
-StatusEvent: TypeAlias = PodStatus | Synced | Gone | Unreachable | Reachable
+@dataclass(frozen=True, slots=True)
+class Unblocked:
+    """What kept this home pod from being applied may be no more: it's to be offered again."""
+
+    ref: PodRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodEvent:
+    """
+    An event on what is behind a home pod, to be shown on the home pod.
+
+    Attributes:
+        ref: The home pod.
+        identity: Which event it is: the same again, with another count, is the same Event at home.
+        type: Normal or Warning.
+        reason: CamelCase word.
+        message: A sentence.
+        count: How often it has happened.
+        first_time: When it happened first.
+        last_time: When it happened last.
+        component: Who saw it.
+        host: Where, "" if that isn't told.
+    """
+
+    ref: PodRef
+    identity: str
+    type: str
+    reason: str
+    message: str
+    count: int
+    first_time: datetime
+    last_time: datetime
+    component: str
+    host: str = ""
+
+
+StatusEvent: TypeAlias = PodStatus | Synced | Gone | Unreachable | Reachable | Unblocked | PodEvent
 """What `Provider.watch_statuses` yields."""
 
 
@@ -212,7 +252,13 @@ class ByteStream(Protocol):
     """A connection to a port of a pod; either direction ends on its own."""
 
     async def read(self) -> bytes:
-        """Return the next bytes, b"" once the pod has ended its direction."""
+        """
+        Return the next bytes, b"" once the pod has ended its direction.
+
+        Raises:
+            RequestError: If nobody listens, which may show only now.
+            ConnectionError: If the connection broke.
+        """
 
     async def write(self, data: bytes) -> None:
         """
@@ -305,7 +351,7 @@ class Provider(Protocol):
         Yield a snapshot (PodStatus each), Synced, then changes; from the provider's own cache.
 
         After a reconnect differences are yielded as changes. Unreachable and Reachable may come at
-        any time, also before Synced. Ends only by cancellation.
+        any time, also before Synced; so may Unblocked and PodEvent. Ends only by cancellation.
         """
 
     def logs(self, ref: PodRef, container: str, options: LogOptions) -> AsyncIterator[bytes]:

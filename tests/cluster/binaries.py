@@ -17,13 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from tests.cluster.gobuild import BuildError, GoBuild
+from tests.cluster.gobuild import KUBERNETES_PACKAGES, BuildError, GoBuild
 
 DEFAULT_VERSION = "1.37.2"
 _OLDEST_ETCD = (3, 5)
@@ -63,14 +63,14 @@ def read_version() -> str:
     return version
 
 
-def build_cache_path(version: str) -> Path:
-    """The folder that keeps the programs of a version, for this system."""
+def build_cache_path(version: str, kind: str = "kubernetes") -> Path:
+    """The folder that keeps the programs of a kind and version, for this system."""
     cache = os.environ.get("VKUBELET_CACHE")
     if not cache:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         cache = str(Path(base, "vkubelet"))
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    return Path(cache, "kubernetes", f"v{version}-{sys.platform}-{machine}").absolute()
+    return Path(cache, kind, f"v{version}-{sys.platform}-{machine}").absolute()
 
 
 def is_version(program: str, path: Path, version: str) -> bool:
@@ -143,27 +143,53 @@ def _lock(path: Path) -> Iterator[None]:
         yield
 
 
-def _build(version: str) -> Binaries:
-    target = build_cache_path(version)
+def build_into_cache(
+    target: Path, what: str, is_there: Callable[[], bool], build: Callable[[Path], Path]
+) -> None:
+    """
+    Build programs into a folder of the cache, unless another process does it meanwhile.
+
+    Args:
+        target: The folder.
+        what: What the progress calls it.
+        is_there: Whether the programs are there; asked once nobody else builds them.
+        build: Builds in an empty folder, and returns the folder of the programs in it.
+
+    Raises:
+        BuildError: If they can't be built.
+    """
     with _lock(target.with_name(f"{target.name}.lock")):
-        if (binaries := find(version)) is not None:  # the other build made them
-            return binaries
+        if is_there():  # the other build made them
+            return
         prefix = f".{target.name}-"
         for stale in target.parent.glob(f"{prefix}*"):  # of a build that was killed
             shutil.rmtree(stale, ignore_errors=True)
         started = time.monotonic()
-        report(f"building Kubernetes {version} and etcd; from nothing this takes 5 to 10 minutes")
+        report(f"building {what}")
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent))
         try:
-            programs = GoBuild(version, folder, report).run()
-            for program in PROGRAMS:
-                if not is_version(program, programs / program, version):
-                    raise BuildError(f"the {program} that was built doesn't say it's {version}")
+            programs = build(folder)
             shutil.rmtree(target, ignore_errors=True)  # an incomplete one
             programs.rename(target)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         report(f"built in {time.monotonic() - started:.0f} s")
+
+
+def _build(version: str) -> Binaries:
+    def build(folder: Path) -> Path:
+        programs = GoBuild(folder, report, KUBERNETES_PACKAGES).run_kubernetes(version)
+        for program in PROGRAMS:
+            if not is_version(program, programs / program, version):
+                raise BuildError(f"the {program} that was built doesn't say it's {version}")
+        return programs
+
+    build_into_cache(
+        build_cache_path(version),
+        f"Kubernetes {version} and etcd; from nothing this takes 5 to 10 minutes",
+        lambda: find(version) is not None,
+        build,
+    )
     return locate()
 
 
@@ -176,12 +202,11 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def main() -> int:
-    """Build what is missing, and print where the programs are."""
+def run_tool(build: Callable[[], None]) -> int:
+    """Run a build as a program of its own, and return the exit code."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        version = read_version()
-        binaries = find(version) or _build(version)
+        build()
     except BuildError as error:
         report(f"error: {error}")
         return 1
@@ -192,11 +217,17 @@ def main() -> int:
     except KeyboardInterrupt:
         report("interrupted")
         return 130
-    print(f"Kubernetes {version}:")
-    for field in fields(binaries):
-        print(f"  {getattr(binaries, field.name)}")
     return 0
 
 
+def main() -> None:
+    """Build what is missing, and print where the programs are."""
+    version = read_version()
+    binaries = find(version) or _build(version)
+    print(f"Kubernetes {version}:")
+    for field in fields(binaries):
+        print(f"  {getattr(binaries, field.name)}")
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_tool(main))

@@ -9,6 +9,8 @@ import pytest_asyncio
 from tests.cluster.binaries import BinariesMissingError
 from tests.cluster.cluster import Cluster, start_clusters
 from tests.cluster.gobuild import BuildError
+from tests.cluster.peering import PhysicalNodes, grant_rights
+from tests.cluster.product.cloud import PHYSICAL_NODES
 
 _TIMEOUT_SECONDS = 120
 _LOG_LINES = 30
@@ -89,6 +91,15 @@ def home(clusters: tuple[Cluster, Cluster]) -> Cluster:
 def remote(clusters: tuple[Cluster, Cluster]) -> Cluster:
     """The remote cluster."""
     return clusters[1]
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def physical_nodes(home: Cluster, remote: Cluster) -> PhysicalNodes:
+    """The remote cluster's nodes, and the documented rights on either side."""
+    await grant_rights(home, remote)
+    nodes = PhysicalNodes(remote, PHYSICAL_NODES)
+    await nodes.start()
+    return nodes
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -63,6 +63,12 @@ class PhysicalNodes:
         )
         await self._wait_ready()
 
+    async def add(self, nodes: Sequence[Mapping[str, Any]]) -> None:
+        """Add nodes while the others run, and wait until they are there."""
+        self.nodes |= {node["name"]: dict(node) for node in nodes}
+        self._write()
+        await self._wait_ready()
+
     def change(self, name: str, **changes: Any) -> None:
         """Change the description of a node; the running nodes follow."""
         self.nodes[name] |= changes
@@ -182,6 +188,14 @@ class Vkubelet:
                 return response.status
         except (aiohttp.ClientError, TimeoutError):
             return 0
+
+    async def read_metrics(self) -> str:
+        """Ask /metrics."""
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session,
+            session.get(f"{self.health_url}/metrics") as response,
+        ):
+            return await response.text()
 
     async def stop(self) -> None:
         """Stop it as Kubernetes would."""

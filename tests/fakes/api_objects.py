@@ -26,7 +26,13 @@ FIELD_LABELS = {
     "pods": {"spec.nodeName", "status.phase", "spec.restartPolicy", "spec.serviceAccountName"},
     "nodes": {"spec.unschedulable"},
     "secrets": {"type"},
-    "events": {"involvedObject.name", "involvedObject.namespace", "involvedObject.uid", "reason"},
+    "events": {
+        "involvedObject.kind",
+        "involvedObject.name",
+        "involvedObject.namespace",
+        "involvedObject.uid",
+        "reason",
+    },
     "certificatesigningrequests": {"spec.signerName"},
     "namespaces": {"status.phase"},
 }

@@ -50,7 +50,10 @@ async def run(arguments: argparse.Namespace, folder: Path) -> None:
     async with (
         KubeClient(access, name="home") as client,
         open_provider(
-            nodes_file=arguments.nodes, folder=folder / "pods", address=arguments.address
+            nodes_file=arguments.nodes,
+            folder=folder / "pods",
+            address=arguments.address,
+            client=client,
         ) as provider,
     ):
         certificates = CsrCertificates(client, folder / "certificates", approve=True)

@@ -18,13 +18,15 @@ from tests.cluster.process_nodes.processes import (
     start_process,
 )
 from tests.cluster.process_nodes.reaper import MARKER_VARIABLE
+from tests.cluster.process_nodes.terminals import (
+    TAKE_TERMINAL,
+    TerminalProtocol,
+    open_writer,
+)
 from vkubelet.interface import CommandStreams, ExitStatus
 
 _CHUNK_BYTES = 64 * 1024
 _REAP_SECONDS = 5.0
-
-# A session leader without a terminal gets the first one that it opens as its controlling terminal.
-_TAKE_TERMINAL = ("/bin/sh", "-c", ': <"$0"; exec "$@"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +90,7 @@ async def _run_with_terminal(command: Command, streams: CommandStreams) -> int:
             command.arguments,
             environment={"TERM": "xterm", **command.environment, MARKER_VARIABLE: command.marker},
             folder=command.folder,
-            prefix=(*_TAKE_TERMINAL, os.ttyname(slave)),
+            prefix=(*TAKE_TERMINAL, os.ttyname(slave)),
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -127,13 +129,6 @@ async def _killed_when_cancelled(
         raise
 
 
-class _TerminalProtocol(asyncio.StreamReaderProtocol):
-    """Linux reports the end of a terminal as EIO; what was read before it counts."""
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(None)
-
-
 @asynccontextmanager
 async def _open_terminal(
     master: int,
@@ -141,18 +136,14 @@ async def _open_terminal(
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     source, _ = await loop.connect_read_pipe(
-        lambda: _TerminalProtocol(reader), os.fdopen(master, "rb", buffering=0)
+        lambda: TerminalProtocol(reader), os.fdopen(master, "rb", buffering=0)
     )
-    sink, protocol = await loop.connect_write_pipe(
-        lambda: _TerminalProtocol(asyncio.StreamReader()),
-        os.fdopen(os.dup(master), "wb", buffering=0),
-    )
-    writer = asyncio.StreamWriter(sink, protocol, None, loop)
+    writer = await open_writer(os.dup(master))
     try:
         yield reader, writer
     finally:
-        if not sink.is_closing():
-            sink.abort()
+        if not writer.transport.is_closing():
+            writer.transport.abort()
         source.close()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from tests.cluster.process_nodes.console import Console
 from tests.cluster.process_nodes.logs import ContainerLog, LogPipe
 from tests.cluster.process_nodes.processes import (
     NotStartedError,
@@ -20,6 +21,7 @@ from tests.cluster.process_nodes.processes import (
 )
 from tests.cluster.process_nodes.reaper import MARKER_VARIABLE, kill_marked
 from tests.cluster.process_nodes.spec import ContainerSpec
+from tests.cluster.process_nodes.terminals import TAKE_TERMINAL, open_writer
 from vkubelet.interface import LogStream
 
 _MAX_BACKOFF_SECONDS = 300.0
@@ -43,6 +45,7 @@ class Instance:
     identity: str
     marker: str
     log: ContainerLog = field(default_factory=ContainerLog)
+    console: Console = field(default_factory=Console)
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     finished_at: datetime | None = None
     exit_code: int | None = None
@@ -169,6 +172,7 @@ class Container:
             for pipe in pipes:
                 pipe.close()
             instance.log.end()
+            instance.console.end()
         self._publish()
         return instance
 
@@ -181,26 +185,57 @@ class Container:
         self._publish()
 
     async def _start(self, instance: Instance, pipes: list[LogPipe]) -> asyncio.subprocess.Process:
+        if self.spec.tty:
+            return await self._start_with_terminal(instance, pipes)
         files: dict[str, int] = {}
         try:
             for stream in (LogStream.STDOUT, LogStream.STDERR):
                 source, files[stream] = os.pipe()
-                pipe = functools.partial(LogPipe, instance.log, stream)
-                _, protocol = await asyncio.get_running_loop().connect_read_pipe(
-                    pipe, os.fdopen(source, "rb", buffering=0)
-                )
-                pipes.append(protocol)
-            return await start_process(
+                pipes.append(await self._read(instance, stream, source))
+            process = await start_process(
                 self.spec.command,
                 environment=self.build_environment(instance),
                 folder=self.spec.folder,
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=asyncio.subprocess.PIPE if self.spec.stdin else asyncio.subprocess.DEVNULL,
                 stdout=files[LogStream.STDOUT],
                 stderr=files[LogStream.STDERR],
             )
         finally:
             for descriptor in files.values():
                 os.close(descriptor)
+        instance.console.stdin = process.stdin
+        return process
+
+    async def _start_with_terminal(
+        self, instance: Instance, pipes: list[LogPipe]
+    ) -> asyncio.subprocess.Process:
+        master, slave = os.openpty()
+        try:
+            pipes.append(await self._read(instance, LogStream.STDOUT, master))
+            process = await start_process(
+                self.spec.command,
+                environment={"TERM": "xterm", **self.build_environment(instance)},
+                folder=self.spec.folder,
+                prefix=(*TAKE_TERMINAL, os.ttyname(slave)),
+                stdin=slave,
+                stdout=slave,
+                stderr=slave,
+            )
+        finally:
+            os.close(slave)
+        if self.spec.stdin:
+            instance.console.stdin = await open_writer(os.dup(master))
+        instance.console.terminal = master
+        return process
+
+    async def _read(self, instance: Instance, stream: LogStream, source: int) -> LogPipe:
+        """Have a descriptor read, and owned, by a pipe."""
+        pipe = functools.partial(LogPipe, stream, (instance.log.write, instance.console.write))
+        _, protocol = await asyncio.get_running_loop().connect_read_pipe(
+            pipe, os.fdopen(source, "rb", buffering=0)
+        )
+        instance.console.add_pipe(protocol)
+        return protocol
 
     async def _wait(
         self, instance: Instance, process: asyncio.subprocess.Process, pipes: list[LogPipe]

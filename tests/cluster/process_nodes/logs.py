@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from vkubelet.interface import LogOptions, LogStream
 
@@ -109,23 +109,43 @@ class ContainerLog:
 class LogPipe(asyncio.Protocol):
     """The end of a pipe that a container writes to; `closed` is set at its end."""
 
-    def __init__(self, log: ContainerLog, stream: LogStream) -> None:
-        self._log = log
+    def __init__(
+        self, stream: LogStream, writers: Iterable[Callable[[LogStream, bytes], None]]
+    ) -> None:
+        """
+        Take what comes.
+
+        Args:
+            stream: Which output this is.
+            writers: Where it goes.
+        """
         self._stream = stream
-        self._transport: asyncio.BaseTransport | None = None
+        self._writers = tuple(writers)
+        self._transport: asyncio.ReadTransport | None = None
         self.closed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
-        self._transport = transport
+        self._transport = cast(asyncio.ReadTransport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Keep what was written."""
-        self._log.write(self._stream, data)
+        """Hand on what was written."""
+        for write in self._writers:
+            write(self._stream, data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Note the end."""
+        """Note the end; Linux reports that of a terminal as EIO."""
         self.closed.set()
+
+    def pause_reading(self) -> None:
+        """Have the container wait."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Let the container go on."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def close(self) -> None:
         """Read no more."""

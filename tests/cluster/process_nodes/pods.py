@@ -27,7 +27,7 @@ class ProcessPod:
 
     Attributes:
         ref: The home pod.
-        warnings: What is ignored of its spec.
+        start_time: When it was accepted.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ProcessPod:
         self._stopping = asyncio.Event()
         self._deletion_time: datetime | None = None
         self._kill_timer: asyncio.TimerHandle | None = None
-        self._start_time = datetime.now(UTC)
+        self.start_time = datetime.now(UTC)
 
         def build(spec: ContainerSpec) -> Container:
             return Container(
@@ -102,6 +102,16 @@ class ProcessPod:
             self._signal(signal.SIGTERM)
             self._publish(self)
 
+    @property
+    def node(self) -> str:
+        """The node that it runs on."""
+        return self._placement.node
+
+    @property
+    def containers(self) -> tuple[Container, ...]:
+        """All containers, init containers first."""
+        return (*self._init, *self._containers)
+
     def find_container(self, name: str) -> Container:
         """
         Find a container, init containers too.
@@ -109,7 +119,7 @@ class ProcessPod:
         Raises:
             RequestError: If the pod has none of that name.
         """
-        for container in (*self._init, *self._containers):
+        for container in self.containers:
             if container.spec.name == name:
                 return container
         raise RequestError(404, f'container "{name}" not found in pod "{self.ref.name}"')
@@ -126,7 +136,7 @@ class ProcessPod:
             "hostIPs": [{"ip": self._placement.host_ip}],
             "podIP": self._placement.pod_ip,
             "podIPs": [{"ip": self._placement.pod_ip}],
-            "startTime": format_time(self._start_time),
+            "startTime": format_time(self.start_time),
             "containerStatuses": [build_container_status(c) for c in self._containers],
         }
         if self._init:

@@ -12,20 +12,26 @@ from pathlib import Path
 from tests.cluster.process_nodes import reaper
 from tests.cluster.process_nodes.commands import Command, run_command
 from tests.cluster.process_nodes.containers import Container, Instance
+from tests.cluster.process_nodes.dependents import bring_dependents
 from tests.cluster.process_nodes.nodes import watch_nodes
 from tests.cluster.process_nodes.pods import ProcessPod
+from tests.cluster.process_nodes.ports import connect_to_port
 from tests.cluster.process_nodes.spec import Placement, list_warnings
+from tests.cluster.process_nodes.usage import UsageMeter
 from vkubelet.errors import RequestError
 from vkubelet.interface import (
+    ByteStream,
     CommandStreams,
     ExitStatus,
     Gone,
     LogOptions,
+    NodeUsage,
     PodRef,
     StatusEvent,
     Synced,
     VirtualNode,
 )
+from vkubelet.kube.client import KubeClient
 from vkubelet.kube.objects import KubeObject
 
 # Labels only: nothing listens there. EndpointSlices would refuse loopback addresses.
@@ -53,7 +59,9 @@ class ProcessProvider:
         folder: Path,
         address: str,
         restart_backoff_seconds: float,
+        client: KubeClient | None,
     ) -> None:
+        self._client = client
         self._task_group = tasks
         self.marker = marker
         self._nodes_file = nodes_file
@@ -64,6 +72,7 @@ class ProcessProvider:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._pod_addresses = itertools.cycle(_POD_NETWORK.hosts())
         self._watches: list[_StatusWatch] = []
+        self._meter = UsageMeter(marker)
 
     def watch_nodes(self) -> AsyncIterator[Sequence[VirtualNode]]:
         """Yield the nodes of the file, at each change of it."""
@@ -81,6 +90,8 @@ class ProcessProvider:
                 host_ip=self._address,
                 folder=self._folder / ref.uid,
             )
+            if self._client is not None:
+                pod = await bring_dependents(pod, self._client, placement.folder)
             process_pod = ProcessPod(
                 ref,
                 pod,
@@ -137,11 +148,7 @@ class ProcessProvider:
         tty: bool,
     ) -> ExitStatus:
         """Run a command with the container's environment and working directory."""
-        pod = self._pods.get(ref.uid)
-        found = pod.find_container(container) if pod else None
-        instance = found.running if found else None
-        if found is None or instance is None:
-            raise RequestError(500, f'container not found ("{container}")')
+        found, instance = self._find_running(ref, container)
         started = Command(
             arguments=command,
             environment=found.spec.environment,
@@ -149,6 +156,35 @@ class ProcessProvider:
             marker=f"{instance.marker}/{uuid.uuid4()}",
         )
         return await run_command(started, streams, tty=tty)
+
+    async def attach(
+        self, ref: PodRef, container: str, streams: CommandStreams, *, tty: bool
+    ) -> ExitStatus:
+        """Attach to the container's main process."""
+        found, instance = self._find_running(ref, container)
+        return await instance.console.attach(
+            streams, tty=tty and found.spec.tty, stdin_once=found.spec.stdin_once
+        )
+
+    @asynccontextmanager
+    async def port_forward(self, ref: PodRef, port: int) -> AsyncIterator[ByteStream]:
+        """Connect to a port; see `ports`."""
+        if ref.uid not in self._pods:
+            raise RequestError(404, f'pod "{ref.name}" doesn\'t run')
+        async with connect_to_port(port) as stream:
+            yield stream
+
+    async def stats(self, node: str) -> NodeUsage:
+        """Tell what the processes use; see `UsageMeter`."""
+        return await self._meter.measure(node, self._pods.values())
+
+    def _find_running(self, ref: PodRef, container: str) -> tuple[Container, Instance]:
+        pod = self._pods.get(ref.uid)
+        found = pod.find_container(container) if pod else None
+        instance = found.running if found else None
+        if found is None or instance is None:
+            raise RequestError(500, f'container not found ("{container}")')
+        return found, instance
 
     def close(self) -> None:
         """Kill all pods."""
@@ -196,6 +232,7 @@ async def open_provider(
     folder: Path,
     address: str,
     restart_backoff_seconds: float = 10.0,
+    client: KubeClient | None = None,
 ) -> AsyncIterator[ProcessProvider]:
     """
     Yield a provider; at the end all its processes are killed.
@@ -207,6 +244,7 @@ async def open_provider(
         folder: Where the pods' folders are made.
         address: Address of all nodes.
         restart_backoff_seconds: The first back-off of a container that ends again and again.
+        client: Of the cluster, to read ConfigMaps and Secrets; without it pods get none.
     """
     folder = await asyncio.to_thread(folder.resolve)
     marker = str(uuid.uuid4())
@@ -218,6 +256,7 @@ async def open_provider(
             folder=folder,
             address=address,
             restart_backoff_seconds=restart_backoff_seconds,
+            client=client,
         )
         yield provider
         provider.close()

@@ -24,13 +24,28 @@ _IGNORED_CONTAINER_FIELDS = ("livenessProbe", "readinessProbe", "startupProbe", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSpec:
-    """A container, ready to be started; the marker of an instance is added to its environment."""
+    """
+    A container, ready to be started; the marker of an instance is added to its environment.
+
+    Attributes:
+        name: Its name.
+        image: Ignored, but shown.
+        command: Program and arguments.
+        environment: All of its environment.
+        folder: Its working directory.
+        stdin: Whether it has a stdin, for who attaches.
+        stdin_once: Whether that ends with the first who attaches.
+        tty: Whether it has a terminal.
+    """
 
     name: str
     image: str
     command: tuple[str, ...]
     environment: Mapping[str, str]
     folder: Path
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +126,9 @@ def _build_container_spec(
             **variables,
         },
         folder=_build_folder(container.get("workingDir", ""), placement.folder),
+        stdin=container.get("stdin", False),
+        stdin_once=container.get("stdinOnce", False),
+        tty=container.get("tty", False),
     )
 
 

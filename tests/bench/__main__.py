@@ -1,0 +1,101 @@
+"""
+`make bench`: figures that are promised, measured.
+
+    python -m tests.bench [nodes] [ledger]
+
+QUICK=1 measures less, in less time. The figures go to build/bench.json, too.
+"""
+
+import asyncio
+import os
+import platform
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench import ledger, nodes
+from tests.bench.figures import Figure
+from tests.cluster.errors import ClusterError
+
+RESULTS = Path(__file__).parents[2] / "build" / "bench.json"
+
+
+class Bench(Protocol):
+    """A module's `run`."""
+
+    async def __call__(self, *, quick: bool) -> list[Figure]:
+        """Measure; less of it if it's to be quick."""
+
+
+BENCHES: Mapping[str, Bench] = {"nodes": nodes.run, "ledger": ledger.run}
+
+
+def show(console: Console, figures: Sequence[Figure]) -> None:
+    """Print the figures."""
+    table = Table()
+    for name in ("bench", "figure"):
+        table.add_column(name)
+    for name in ("measured", "target"):
+        table.add_column(name, justify="right")
+    table.add_column("met")
+    bench = ""
+    for item in figures:
+        target = "" if item.target is None else f"≤ {item.target:g} {item.unit}"
+        met = "" if item.target is None else "yes" if item.is_met else "[red]no"
+        shown = "" if item.bench == bench else item.bench
+        bench = item.bench
+        table.add_row(shown, item.name, f"{item.value:.3g} {item.unit}", target, met)
+    console.print(table)
+
+
+def write(figures: Sequence[Figure], *, quick: bool) -> None:
+    """Write the figures and what they were measured on."""
+    RESULTS.parent.mkdir(exist_ok=True)
+    content = {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": {
+            "cores": os.cpu_count(),
+            "system": platform.platform(),
+            "python": platform.python_version(),
+            "load": os.getloadavg()[0],
+        },
+        "quick": quick,
+        "figures": [item.encode() for item in figures],
+    }
+    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+
+
+async def measure(bench: Bench, *, quick: bool) -> list[Figure]:
+    """Run one."""
+    return await bench(quick=quick)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure what is named, all of it by default; 1 if a target isn't met."""
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    quick = os.environ.get("QUICK", "") not in ("", "0")
+    unknown = [name for name in argv if name not in BENCHES]
+    if unknown:
+        console.print(f"no bench {unknown[0]}: there are {', '.join(BENCHES)}", style="red")
+        return 2
+    figures: list[Figure] = []
+    for name in argv or BENCHES:
+        console.print(f"measuring {name} …")
+        try:
+            figures += asyncio.run(measure(BENCHES[name], quick=quick))
+        except ClusterError as error:
+            console.print(str(error), style="red", markup=False)
+            return 1
+    show(console, figures)
+    write(figures, quick=quick)
+    return 0 if all(item.is_met for item in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,53 @@
+"""Figures that are measured, and what they should be."""
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """
+    A figure.
+
+    Attributes:
+        bench: What was run.
+        name: What was measured.
+        value: How much it is.
+        unit: Of what.
+        target: How much it may be; None: it's just shown.
+    """
+
+    bench: str
+    name: str
+    value: float
+    unit: str
+    target: float | None = None
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the target is met."""
+        return self.target is None or self.value <= self.target
+
+    def encode(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {**asdict(self), "value": round(self.value, 3), "met": self.is_met}
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a process has used so far."""
+
+    cpu_seconds: float
+    rss_mib: float
+
+
+def read_usage(pid: int) -> Usage:
+    """Read what a process has used, its threads included."""
+    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return Usage((int(stat[11]) + int(stat[12])) / TICKS, pages * PAGE_BYTES / 2**20)

@@ -1,0 +1,101 @@
+"""
+`python -m tests.bench.ledger_process`: nodes and ledger of `vkubelet run`, nothing else.
+
+It prints JSON lines: one when it's synced, and one each time a line comes on its stdin.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from provider.collector import calm_collector, set_known_aside
+from provider.config import PlanConfig
+from provider.node_plan import build_mapping, build_node_plan
+from provider.nodes.remote_nodes import RemoteNodes
+from provider.peering import Peering
+from provider.pods.usage import RemoteUsage
+from tests.bench.figures import read_usage
+from vkubelet.kube.access import load_kubeconfig
+from vkubelet.kube.client import KubeClient
+from vkubelet.supervision import run_component
+
+PEERING = Peering(home_uid="bench", home_cluster="home", remote_cluster="cloud")
+
+
+class Bench:
+    """The parts, and how far they are."""
+
+    def __init__(self, client: KubeClient, arguments: argparse.Namespace) -> None:
+        remote = {"cluster": "cloud", "kubeconfig": arguments.kubeconfig}
+        config = PlanConfig.model_validate(
+            {"remote": remote, "nodes": {"mapping": arguments.mapping}}
+        )
+        mapping = build_mapping(config.nodes, "cloud")
+        plan = build_node_plan(config.nodes, config.capacity, mapping, PEERING)
+        self.nodes = RemoteNodes(client, plan)
+        self.usage = RemoteUsage(client, PEERING, self.nodes.ledger)
+        self.yields = 0
+        self.virtual_nodes = 0
+
+    async def follow(self) -> None:
+        """Take the virtual nodes as the kubelet would."""
+        await self.usage.wait_synced()
+        async for nodes in self.nodes.watch():
+            self.yields += 1
+            self.virtual_nodes = len(nodes)
+
+    def report(self, started: float) -> None:
+        usage = read_usage(os.getpid())
+        line = {
+            "seconds": time.monotonic() - started,
+            "cpu_seconds": usage.cpu_seconds,
+            "rss_mib": usage.rss_mib,
+            "virtual_nodes": self.virtual_nodes,
+            "yields": self.yields,
+        }
+        sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
+        sys.stdout.flush()
+
+
+async def run(arguments: argparse.Namespace) -> None:
+    """Run until stdin ends."""
+    access = await load_kubeconfig(arguments.kubeconfig, None)
+    async with KubeClient(access, name="remote") as client, asyncio.TaskGroup() as group:
+        bench = Bench(client, arguments)
+        started = time.monotonic()
+        tasks = [
+            group.create_task(run_component(name, run), name=name)
+            for name, run in (
+                ("nodes", bench.nodes.informer.run),
+                ("usage", bench.usage.run),
+                ("follow", bench.follow),
+            )
+        ]
+        while bench.virtual_nodes == 0:
+            await asyncio.sleep(0.05)
+        set_known_aside()
+        bench.report(started)
+        while await asyncio.to_thread(sys.stdin.readline):
+            bench.report(started)
+        for task in tasks:
+            task.cancel()
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run it."""
+    parser = argparse.ArgumentParser(prog="ledger_process")
+    parser.add_argument("--kubeconfig", type=Path, required=True)
+    parser.add_argument("--mapping", default="cluster")
+    calm_collector()
+    uvloop.run(run(parser.parse_args(argv)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
