@@ -9,11 +9,11 @@ ARGS ?=
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help binaries check test demo clusters lock clean
+.PHONY: help binaries check test demo bench clusters lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
-	@echo "Variables: PYTHON, KUBERNETES_VERSION, VKUBELET_CACHE, ARGS (test), MAPPING and EXIT (demo)"
+	@echo "Variables: PYTHON, KUBERNETES_VERSION, VKUBELET_CACHE, ARGS (test, bench), MAPPING and EXIT (demo), QUICK (bench)"
 
 # Made anew when it's missing, doesn't run, or is of too old a Python.
 define make_venv
@@ -49,6 +49,9 @@ test: binaries ## Unit and cluster tests; ARGS="-k name tests/folder" for some o
 
 demo: binaries ## Two clusters, a virtual node and a pod across; EXIT=1 ends by itself
 	@$(BIN)/python -m tests.demo
+
+bench: binaries ## Measure what docs/performance.md promises; QUICK=1 for less, ARGS=nodes for some
+	@$(BIN)/python -m tests.bench $(ARGS)
 
 clusters: binaries ## Start a home and a remote cluster and keep them until Ctrl-C
 	@$(BIN)/python -m tests.cluster.up

@@ -315,6 +315,7 @@ def build_policy(config: Config, peering: Peering) -> KubeletPolicy:
         daemonset_pods=config.pods.daemonsets,
         unreachable=UnreachablePolicy(action=config.remote.unreachable),
         drain_timeout_seconds=config.removal.drain_timeout.seconds,
+        pass_websockets=not config.kubelet.no_websockets,
     )
 
 

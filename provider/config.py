@@ -199,6 +199,9 @@ class KubeletConfig(Section):
     approve_csr: Annotated[bool, Flag("--approve-csr")] = False
     """Approve our own signing requests (needs the right to)."""
 
+    no_websockets: Annotated[bool, Flag("--no-kubelet-websockets")] = False
+    """Don't declare that we take WebSockets: API servers (1.36 or later) then send us SPDY."""
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         files = self.certificates is CertificateMode.FILES

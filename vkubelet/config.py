@@ -125,6 +125,8 @@ class KubeletPolicy:
         removal_annotation: Keeps since when a Node is being removed, across restarts.
         placeholder_condition: Condition of placeholder pods.
         kubelet_version: nodeInfo.kubeletVersion where the provider gives none.
+        pass_websockets: Whether API servers may pass clients' WebSockets on to our port (1.36 and
+            later do if the Node declares it); else they turn them into SPDY.
         lease_duration_seconds: Life of a node's Lease.
         lease_renew_seconds: How often the Lease is renewed.
         status_resync_seconds: How often a node's status is written though nothing changed.
@@ -150,6 +152,7 @@ class KubeletPolicy:
     removal_annotation: str = "vkubelet.io/removing-since"
     placeholder_condition: str = "vkubelet.io/Placeholder"
     kubelet_version: str = ""
+    pass_websockets: bool = True
     lease_duration_seconds: int = 40
     lease_renew_seconds: float = 10.0
     status_resync_seconds: float = 300.0

@@ -1,10 +1,8 @@
-"""Running a command's coroutine to its end, with one error for the command line."""
+"""Running a command's coroutine to its end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
-
-import uvloop
 
 T = TypeVar("T")
 
@@ -15,5 +13,4 @@ def run_to_end(start: Callable[[], Awaitable[T]]) -> T:
     async def run() -> T:
         return await start()
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(run())
+    return asyncio.run(run())

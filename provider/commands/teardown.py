@@ -189,7 +189,7 @@ def describe(inventory: Inventory) -> list[str]:
         *(f"home: {node}" for node in inventory.nodes),
         *(f"home: {name_object(PODS, pod)}, on a virtual node" for pod in inventory.home_pods),
         *(f"remote: {name_object(PODS, pod)}" for pod in inventory.remote_pods),
-        *(f"remote: {found}" for found in (*inventory.anchors, *inventory.namespaces)),
+        *(f"remote: {found}" for found in (*inventory.config_maps, *inventory.namespaces)),
     ]
 
 

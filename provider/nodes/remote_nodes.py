@@ -33,6 +33,9 @@ logger = logging.getLogger(__name__)
 SETTLE_SECONDS = 0.25
 """Changes that come together are computed once."""
 
+INTERVAL_SECONDS = 1.0
+"""However many changes there are, virtual nodes are told this often: they aren't written more."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePlan:
@@ -122,18 +125,21 @@ class RemoteNodes:
             MappingError: If the mapping can't be used at the first time; later it's logged.
         """
         await self.informer.wait_synced()
+        loop = asyncio.get_running_loop()
         yielded: tuple[VirtualNode, ...] | None = None
+        yielded_at = loop.time()
         while True:
             self._wake.clear()
             self._compute(is_first=yielded is None)
             nodes = (*self._nodes.values(), *self._lingering.current())
             if nodes != yielded:
-                yielded = nodes
+                yielded, yielded_at = nodes, loop.time()
                 yield nodes
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._lingering.seconds_to_next):
                     await self._wake.wait()
-            await asyncio.sleep(SETTLE_SECONDS)
+            next_at = yielded_at + INTERVAL_SECONDS
+            await asyncio.sleep(max(SETTLE_SECONDS, next_at - loop.time()))
 
     def _compute(self, *, is_first: bool) -> None:
         if self._remap:

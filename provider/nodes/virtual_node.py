@@ -97,14 +97,10 @@ def build_virtual_node(group: NodeGroup, figures: Figures, settings: NodeSetting
 
 def replace_figures(node: VirtualNode, figures: Figures) -> VirtualNode:
     """Return the virtual node with other figures; what its group gives stays, capacity too."""
-    annotations = {
-        key: value for key, value in node.annotations.items() if key != LARGEST_FREE
-    } | _build_largest(figures)
-    return replace(
-        node,
-        annotations=annotations,
-        allocatable=_format(figures.allocatable),
-    )
+    annotations = node.annotations
+    if LARGEST_FREE in annotations:
+        annotations = {**annotations, **_build_largest(figures)}
+    return replace(node, annotations=annotations, allocatable=_format(figures.allocatable))
 
 
 def build_deserted(node: VirtualNode) -> VirtualNode:
@@ -177,7 +173,9 @@ def _find_inherited_labels(group: NodeGroup, settings: NodeSettings) -> dict[str
 def _build_annotations(
     group: NodeGroup, figures: Figures, settings: NodeSettings
 ) -> dict[str, str]:
-    own = {GROUP: group.origin, **format_slice(group), **_build_largest(figures)}
+    own = {GROUP: group.origin, **format_slice(group)}
+    if not group.one_to_one:  # it would say once more what is allocatable
+        own |= _build_largest(figures)
     return {**settings.annotations, **own}
 
 

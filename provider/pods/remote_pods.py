@@ -36,6 +36,9 @@ from vkubelet.kube.objects import PODS, CachedObject, KubeObject, NamespacedName
 
 logger = logging.getLogger(__name__)
 
+# The namespace ends, to be made anew; or it's so new that its service account isn't there yet.
+_PASSING = ("is being terminated", "error looking up service account")
+
 
 class Translate(Protocol):
     """Makes the remote pod of a home pod."""
@@ -156,7 +159,7 @@ class RemotePods:
             raise RefusedError("RemotePodInvalid", error.message) from error
         except ForbiddenError as error:
             self._namespaces.forget(key.namespace)
-            if "is being terminated" in error.message:
+            if any(words in error.message for words in _PASSING):
                 raise RetryError(error.message) from error
             raise RefusedError("RemotePodForbidden", error.message) from error
         else:

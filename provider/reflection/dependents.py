@@ -7,15 +7,21 @@ off one watch a kind in each namespace that needs it, what is there off our obje
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import NoReturn
 
-from provider.labels import DEPENDENT, DEPENDENTS, HOME_NAME, HOME_NAMESPACE, HOME_POD_UID
+from provider.labels import DEPENDENT, HOME_NAME, HOME_NAMESPACE, HOME_POD_UID
 from provider.peering import Peering
 from provider.reflection.content import RESOURCES, Content, decode_source
 from provider.reflection.copies import COPY, TOKEN, RemoteCopies, RemotePlaces, build_metadata
-from provider.reflection.needs import DependentKey, Needs
+from provider.reflection.needs import (
+    DependentKey,
+    Needs,
+    home_pod_of,
+    home_uid_of,
+    written_needs_of,
+)
 from provider.reflection.tokens import PodTokens
 from provider.reflection.watches import Watches
 from provider.translation.dependents import (
@@ -30,7 +36,7 @@ from vkubelet.interface import PodEvent, PodRef, StatusEvent, Unblocked
 from vkubelet.kube.client import KubeClient
 from vkubelet.kube.errors import ForbiddenError
 from vkubelet.kube.informer import Informer
-from vkubelet.kube.objects import CachedObject, KubeObject, NamespacedName, ObjectMeta
+from vkubelet.kube.objects import CachedObject, KubeObject, NamespacedName
 from vkubelet.kube.workqueue import WorkQueue
 from vkubelet.pods.home import HomePods
 from vkubelet.supervision import run_component
@@ -124,16 +130,16 @@ class Dependents:
         """Take in that a remote pod came, changed or went; a handler of their informer."""
         before = None if old is None else old.metadata
         after = None if new is None else new.metadata
-        if before is not None and (after is None or _uid_of(before) != _uid_of(after)):
-            self._needs.drop_present(_uid_of(before))
-            ref = _ref_of(before)
+        if before is not None and (after is None or home_uid_of(before) != home_uid_of(after)):
+            self._needs.drop_present(home_uid_of(before))
+            ref = home_pod_of(before)
             if ref is not None:
                 self._tokens.handle_gone(ref, LINGER_SECONDS)
-        if after is None or (ref := _ref_of(after)) is None:
+        if after is None or (ref := home_pod_of(after)) is None:
             return
-        if before is not None and _needs_of(before) == _needs_of(after):
+        if before is not None and written_needs_of(before) == written_needs_of(after):
             return
-        pairs = read_dependents(_needs_of(after)[1])
+        pairs = read_dependents(written_needs_of(after)[1])
         keys = [DependentKey(kind, ref.namespace, name) for kind, name in pairs]
         self._needs.set_present(ref, keys)
         self._blocked.pop(ref.key, None)
@@ -211,7 +217,7 @@ class Dependents:
         except TimeoutError:
             raise RetryError("copies in the remote cluster aren't known yet") from None
         for scope in dict.fromkeys(key.scope for key in keys):
-            await self._know(scope)
+            await self._know(scope, [item for key, item in keys.items() if key.scope == scope])
         missing = [key for key in keys if self._source(key) is None]
         required = [keys[key] for key in missing if keys[key].required]
         if required and not present:
@@ -220,7 +226,7 @@ class Dependents:
                 "; ".join(f"{item} not found" for item in required),
             )
         for key in keys:
-            async with self._lock(key):
+            async with self._locks[hash(key) % len(self._locks)]:
                 await self._bring(key, owner)
         if not present:
             for key in missing:
@@ -231,8 +237,8 @@ class Dependents:
             if keys[key].pulls
         ]
 
-    async def _know(self, scope: tuple[str, str]) -> None:
-        """Wait until what home has of a kind in a namespace is known."""
+    async def _know(self, scope: tuple[str, str], wanted: Iterable[Dependent]) -> None:
+        """Wait until what home has of a kind in a namespace is known, as these are wanted."""
         kind, namespace = scope
         plural = RESOURCES[kind].plural
         watch = await self._sources.wait_settled(scope, timeout_seconds=KNOW_SECONDS)
@@ -241,8 +247,8 @@ class Dependents:
         if isinstance(watch.trouble, ForbiddenError):
             raise RefusedError(
                 REASON_MISSING_RIGHT,
-                f"the right to get, list and watch {plural} in home namespace {namespace} is"
-                f" missing ({_RIGHTS_FILE})",
+                f"{', '.join(map(str, wanted))} can't be read: the right to get, list and watch"
+                f" {plural} in home namespace {namespace} is missing ({_RIGHTS_FILE})",
             )
         if not watch.informer.synced:
             raise RetryError(f"{plural} of home namespace {namespace}: {watch.trouble}")
@@ -273,7 +279,7 @@ class Dependents:
         """Take a copy one step towards what it should be."""
         if not self._started:
             return None
-        async with self._lock(key):
+        async with self._locks[hash(key) % len(self._locks)]:
             if not self._needs.is_needed(key):
                 return await self._retire(key)
             known = self.copies.get(key.kind, self._target(key))
@@ -313,9 +319,6 @@ class Dependents:
         peering = self._peering
         names = DependentNames(peering.home_uid, peering.remote_cluster, key.namespace)
         return NamespacedName(self._places.name(key.namespace), names.copy(key.kind, key.name))
-
-    def _lock(self, key: DependentKey) -> asyncio.Lock:
-        return self._locks[hash(key) % len(self._locks)]
 
     def _build_source(self, scope: tuple[str, str]) -> Informer[Content]:
         kind, namespace = scope
@@ -395,17 +398,3 @@ class Dependents:
 
 def _tell_nobody(event: StatusEvent) -> None:
     logger.debug("nobody to tell of %s", event)
-
-
-def _uid_of(metadata: ObjectMeta) -> str:
-    return metadata.labels.get(HOME_POD_UID, "")
-
-
-def _needs_of(metadata: ObjectMeta) -> tuple[str, str]:
-    return _uid_of(metadata), metadata.annotations.get(DEPENDENTS, "")
-
-
-def _ref_of(metadata: ObjectMeta) -> PodRef | None:
-    """Name the home pod of a remote pod."""
-    namespace, uid = metadata.annotations.get(HOME_NAMESPACE, ""), _uid_of(metadata)
-    return PodRef(namespace, metadata.name, uid) if namespace and uid else None

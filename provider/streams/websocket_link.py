@@ -58,6 +58,8 @@ class WebSocketLink:
                 self.ending = f"closed with {message.data} {message.extra or ''}".rstrip()
             case _:
                 self.ending = "the connection broke"
+                cause = message.data or self._websocket.exception()
+                logger.info("a command's WebSocket broke: %s %r", message.type.name, cause)
         return None
 
     def _decode(self, message: bytes) -> Sequence[tuple[Channel, bytes]]:

@@ -40,21 +40,22 @@ class Inventory:
         nodes: Our virtual nodes at home.
         home_pods: The pods on them, as they are.
         remote_pods: Our pods in the remote cluster, as they are.
-        anchors: Our ConfigMaps there.
+        config_maps: Our ConfigMaps there: anchors and copies. Secrets go with the anchor that owns
+            them.
         namespaces: The remote namespaces that we made.
     """
 
     nodes: tuple[Found, ...]
     home_pods: tuple[KubeObject, ...]
     remote_pods: tuple[KubeObject, ...] = ()
-    anchors: tuple[Found, ...] = ()
+    config_maps: tuple[Found, ...] = ()
     namespaces: tuple[Found, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is left."""
         return not (
-            self.nodes or self.home_pods or self.remote_pods or self.anchors or self.namespaces
+            self.nodes or self.home_pods or self.remote_pods or self.config_maps or self.namespaces
         )
 
 

@@ -171,9 +171,9 @@ class Teardown:
         if not await self._end_remote_pods():
             return
         inventory = await take_inventory(self._home, remote, self._peering)
-        for anchor in inventory.anchors:
-            if await _delete(remote, anchor):
-                self._say(f"remote: {anchor} is removed")
+        for config_map in inventory.config_maps:
+            if await _delete(remote, config_map):
+                self._say(f"remote: {config_map} is removed")
         kinds = await discover_kinds(remote) if inventory.namespaces else None
         for namespace in inventory.namespaces:
             if kinds is None:

@@ -1,4 +1,4 @@
-"""A whole kubelet: a fake API server at home, a provider in memory, real ports and certificates."""
+"""Runs a whole kubelet: a fake API server, a provider in memory, real ports and certificates."""
 
 import asyncio
 import socket

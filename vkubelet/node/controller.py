@@ -19,7 +19,7 @@ from vkubelet.node import object as node_object
 from vkubelet.node.reachability import Reachability
 from vkubelet.node.removal import Drain, NodeRemoval
 from vkubelet.node.status import port_of, ready_while_leaving
-from vkubelet.node.wanted import WantedNode, compose
+from vkubelet.node.wanted import WantedNode, compose, declare_server
 from vkubelet.node.writer import NodeWriter
 from vkubelet.supervision import run_component
 from vkubelet.times import utc_now
@@ -231,6 +231,8 @@ class NodeController:
             return None
         if virtual is not None and self._writer.drops_features:
             virtual = replace(virtual, declared_features=())
+        elif virtual is not None:
+            virtual = declare_server(virtual, self._policy)
         wanted = compose(virtual, self._policy, self._reachability.reach, port=port)
         live = self._writer.find_live(name)
         if live is not None:

@@ -1,7 +1,7 @@
 """What a Node is to be: what the provider wants, our labels, the rule for what is out of reach."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vkubelet.config import KubeletPolicy, UnreachableAction
 from vkubelet.interface import NodeCondition, Taint, VirtualNode
@@ -9,6 +9,10 @@ from vkubelet.node.reachability import Reach
 
 LIFECYCLE_PREFIX = "node.kubernetes.io/"
 """Taints of the node lifecycle controller; never ours."""
+
+
+WEBSOCKET_FEATURE = "ExtendWebSocketsToKubelet"
+"""Declared feature of our own server: WebSockets for exec, attach and port-forward."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +42,14 @@ class WantedNode:
     def features(self) -> list[str]:
         """status.declaredFeatures."""
         return [] if self.virtual is None else sorted(self.virtual.declared_features)
+
+
+def declare_server(virtual: VirtualNode, policy: KubeletPolicy) -> VirtualNode:
+    """Add what our own server can do to what the provider declares."""
+    features = {feature for feature in virtual.declared_features if feature != WEBSOCKET_FEATURE}
+    if policy.pass_websockets:
+        features.add(WEBSOCKET_FEATURE)
+    return replace(virtual, declared_features=tuple(sorted(features)))
 
 
 def compose(

@@ -44,7 +44,7 @@ async def test_a_pod_sees_what_it_refers_to(home: Cluster, granted: str) -> None
         secret("key", granted, password="s3cr3t $(HOME) $$"),
     )
     container = build_container(
-        'echo "$colour $P_password"; cat "$POD_ROOT/etc/app/app.conf"; cat "$POD_ROOT/key/p"',
+        'echo "$colour $P_password"; cat "$POD_ROOT/etc/app/app.conf"; cat "$POD_ROOT/key/p"; echo',
         envFrom=[
             {"configMapRef": {"name": "settings"}},
             {"secretRef": {"name": "key"}, "prefix": "P_"},

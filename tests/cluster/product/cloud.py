@@ -96,7 +96,9 @@ async def wait_gone(cluster: Cluster, name: str, namespace: str, *, seconds: flo
     await wait_until(gone, f"pod {namespace}/{name} gone", timeout_seconds=seconds)
 
 
-async def run_pod(home: Cluster, name: str, namespace: str, **spec: Any) -> dict[str, Any]:
+async def run_pod(
+    home: Cluster, name: str, namespace: str, *, seconds: float = 30, **spec: Any
+) -> dict[str, Any]:
     """Create a pod for the virtual node and wait until it's Running and Ready."""
     await create(home, build_pod(name, namespace, **spec))
-    return await wait_pod(home, name, namespace, f"pod {name}", phase="Running")
+    return await wait_pod(home, name, namespace, f"pod {name}", phase="Running", seconds=seconds)

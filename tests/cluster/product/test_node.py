@@ -78,7 +78,7 @@ async def test_restores_what_is_ours_and_keeps_what_is_not(home: Cluster) -> Non
 
         async def restored() -> bool:
             node = await get(home, "node", NODE)
-            return node["metadata"]["labels"].get("type") == "virtual-kubelet"
+            return bool(node["metadata"]["labels"].get("type") == "virtual-kubelet")
 
         await wait_until(restored, "our label is back")
         node = await get(home, "node", NODE)

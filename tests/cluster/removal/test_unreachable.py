@@ -27,7 +27,7 @@ def _show(node: dict[str, Any]) -> dict[str, Any]:
         "ready": (ready["status"], ready["reason"]),
         "reachable": (reachable.get("status"), reachable.get("reason")),
         "lost": (LOST_TAINT, "NoSchedule") in taints,
-        "not ready": (NOT_READY_TAINT, "NoExecute") in taints,
+        "not ready": (NOT_READY_TAINT, "NoSchedule") in taints,
     }
 
 

@@ -163,6 +163,19 @@ async def test_changes_that_come_together_are_yielded_together() -> None:
         assert world.yields - before <= 3
 
 
+async def test_however_many_changes_there_are_they_are_told_once_a_second() -> None:
+    async with open_world(raw_node("n1", {"zone": "a"})) as world:
+        before = world.yields
+        for number in range(100):
+            world.remote.ledger.set_remote_pod(
+                NamespacedName("x", f"p{number}"), node="n1", requests={"cpu": Decimal("0.01")}
+            )
+            await asyncio.sleep(0.1)
+        await world.settle()
+        assert 9 <= world.yields - before <= 12
+        assert world.cpu("cloud-a") == "3"
+
+
 async def test_names_and_slices_stay_across_a_restart() -> None:
     plan = build_plan(max_nodes=2)
     raw = [raw_node(f"n{number}", {"zone": "a"}) for number in range(1, 5)]

@@ -13,6 +13,7 @@ from provider.nodes.virtual_node import (
     build_view,
     build_virtual_node,
     describe_mixed,
+    replace_figures,
 )
 from provider.peering import Peering
 from provider.translation.selection import Selection
@@ -192,6 +193,22 @@ def test_one_to_one_has_all_labels() -> None:
     node = build(make_node("n1", {"foo": "bar", "kubernetes.io/hostname": "n1"}), one_to_one=True)
     assert node.labels["foo"] == "bar"
     assert node.labels["kubernetes.io/hostname"] == "cloud"
+
+
+def test_one_to_one_says_once_what_is_free() -> None:
+    node = build(make_node("n1"), one_to_one=True)
+    assert set(node.annotations) == {"vkubelet.io/group"}
+
+
+def test_other_figures_change_nothing_else() -> None:
+    group = group_of(make_node("n1"), make_node("n2"))
+    used = {"n1": {"cpu": Decimal(3)}}
+    figures = compute_figures(group, OfferPolicy(), used=lambda name: used.get(name, {}))
+    before = build(make_node("n1"), make_node("n2"))
+    after = replace_figures(before, figures)
+    assert after == build_virtual_node(group, figures, SETTINGS)
+    assert after.allocatable["cpu"] == "5"
+    assert json.loads(after.annotations["vkubelet.io/largest-free-node"])["name"] == "n2"
 
 
 def test_features_that_all_members_declare() -> None:

@@ -134,6 +134,7 @@ async def test_an_earlier_pod_of_that_name_has_to_go_first(running: Running) -> 
         (422, "spec is wrong", RefusedError, "RemotePodInvalid: .*spec is wrong"),
         (403, "exceeded quota: pods", RefusedError, "RemotePodForbidden: .*exceeded quota"),
         (403, "namespace demo-r because it is being terminated", RetryError, "being terminated"),
+        (403, "error looking up service account demo-r/default: not found", RetryError, "account"),
         (404, "namespaces demo-r not found", RetryError, "remote namespace demo-r is gone"),
     ],
 )

@@ -11,7 +11,9 @@ async def test_finds_what_is_ours_on_both_sides() -> None:
         assert [str(node) for node in found.nodes] == ["Node cloud"]
         assert [pod["metadata"]["name"] for pod in found.home_pods] == ["web"]
         assert [pod["metadata"]["name"] for pod in found.remote_pods] == ["web"]
-        assert [str(anchor) for anchor in found.anchors] == ["ConfigMap demo-home/vkubelet-cloud"]
+        assert [str(anchor) for anchor in found.config_maps] == [
+            "ConfigMap demo-home/vkubelet-cloud"
+        ]
         assert [str(name) for name in found.namespaces] == ["Namespace demo-home"]
 
 

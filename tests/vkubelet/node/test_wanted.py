@@ -8,7 +8,7 @@ from tests.fakes.provider import build_virtual_node
 from vkubelet.config import KubeletPolicy, UnreachableAction, UnreachablePolicy
 from vkubelet.interface import NodeCondition
 from vkubelet.node.reachability import Reach
-from vkubelet.node.wanted import compose
+from vkubelet.node.wanted import compose, declare_server
 
 EVICT = KubeletPolicy(owner_labels={"owner": "us"}, address="10.0.0.9")
 KEEP = replace(EVICT, unreachable=UnreachablePolicy(action=UnreachableAction.KEEP))
@@ -46,3 +46,16 @@ def test_lost_while_the_provider_never_spoke(policy: KubeletPolicy, condition: s
 def test_owner_labels_win() -> None:
     virtual = build_virtual_node("n", labels={"owner": "them", "x": "y"})
     assert compose(virtual, EVICT, Reach.REACHED, port=1).labels == {"owner": "us", "x": "y"}
+
+
+@pytest.mark.parametrize(
+    ("pass_websockets", "features"),
+    [(True, ("A", "ExtendWebSocketsToKubelet", "Z")), (False, ("A", "Z"))],
+)
+def test_what_our_server_can_do_is_declared(
+    pass_websockets: bool, features: tuple[str, ...]
+) -> None:
+    policy = replace(EVICT, pass_websockets=pass_websockets)
+    for declared in (("Z", "A"), ("Z", "A", "ExtendWebSocketsToKubelet")):
+        virtual = build_virtual_node("n", declared_features=declared)
+        assert declare_server(virtual, policy).declared_features == features

@@ -200,8 +200,9 @@ async def test_features_that_the_server_drops_are_written_once() -> None:
 
         def drop(call: Any) -> KubeObject:
             node = fake.get(NODES, "", "n")
-            known = {k: v for k, v in call.body["status"].items() if k != "declaredFeatures"}
-            return fake.put({**node, "status": {**node["status"], **known}})
+            status = {**node["status"], **call.body["status"]}
+            status.pop("declaredFeatures", None)
+            return fake.put({**node, "status": status})
 
         fake.handle("patch nodes/status", drop)
         async with open_world(build_virtual_node("n"), fake=fake) as world:

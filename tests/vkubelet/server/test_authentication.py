@@ -1,8 +1,10 @@
 import asyncio
+import base64
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from tests.vkubelet.server.harness import MASTERS, TOKEN, Harness, serve
 from vkubelet.server.authentication import (
@@ -10,9 +12,12 @@ from vkubelet.server.authentication import (
     TOKEN_CACHE_SECONDS,
     User,
     read_certificate,
+    read_token,
 )
 
 pytestmark = pytest.mark.virtual_time
+
+WEBSOCKET = {"Upgrade": "websocket"}
 
 
 @pytest.fixture
@@ -93,3 +98,38 @@ def test_certificates() -> None:
     assert read_certificate(subject(("organizationName", "g"))) is None
     old = {**subject(("commonName", "u")), "notAfter": "Jan  1 00:00:00 2020 GMT"}
     assert read_certificate(old) is None
+
+
+def encode_token(token: str) -> str:
+    encoded = base64.urlsafe_b64encode(token.encode()).decode().rstrip("=")
+    return f"base64url.bearer.authorization.k8s.io.{encoded}"
+
+
+@pytest.mark.parametrize(
+    ("headers", "token"),
+    [
+        ({"Authorization": "Bearer abc"}, "abc"),
+        ({"Authorization": "Basic abc"}, None),
+        ({}, None),
+        ({"Sec-WebSocket-Protocol": f"v4, {encode_token('abcd')}"}, None),
+        ({**WEBSOCKET, "Sec-WebSocket-Protocol": f"v4, {encode_token('abcd')}"}, "abcd"),
+        ({**WEBSOCKET, "Sec-WebSocket-Protocol": f"{encode_token('a?~')},v4"}, "a?~"),
+        ({**WEBSOCKET, "Sec-WebSocket-Protocol": encode_token("abcd")}, None),
+        (
+            {**WEBSOCKET, "Sec-WebSocket-Protocol": f"{encode_token('a')}, {encode_token('b')}"},
+            None,
+        ),
+        ({**WEBSOCKET, "Sec-WebSocket-Protocol": f"v4, {encode_token('')}!"}, None),
+        ({**WEBSOCKET, "Sec-WebSocket-Protocol": "v4"}, None),
+        (
+            {
+                **WEBSOCKET,
+                "Authorization": "Basic x",
+                "Sec-WebSocket-Protocol": f"v4, {encode_token('abcd')}",
+            },
+            None,
+        ),
+    ],
+)
+def test_where_tokens_are(headers: dict[str, str], token: str | None) -> None:
+    assert read_token(make_mocked_request("GET", "/exec", headers=headers)) == token

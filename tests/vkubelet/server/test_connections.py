@@ -121,6 +121,17 @@ async def test_strangers_yield_to_newer_ones(tmp_path: Path) -> None:
             writer.transport.abort()
 
 
+async def test_a_crowd_that_says_nothing_leaves_room(tmp_path: Path) -> None:
+    async with serve(tmp_path, policy=ServerPolicy(max_strangers=50)) as node:
+        tasks = len(asyncio.all_tasks())
+        crowd = [await asyncio.open_connection("127.0.0.1", node.server.port) for _ in range(400)]
+        assert await get_health(node, node.context()) == 200
+        assert len(asyncio.all_tasks()) <= tasks + 60
+        for _, writer in crowd:
+            writer.transport.abort()
+        assert await get_health(node, node.context()) == 200
+
+
 async def test_connections_are_capped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with serve(tmp_path, policy=ServerPolicy(max_connections=1)) as node:
         async with node.http() as http:
