@@ -9,7 +9,7 @@ ARGS ?=
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help binaries check test demo bench clusters lock clean
+.PHONY: help binaries check test e2e demo bench clusters lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -45,7 +45,11 @@ check: $(INSTALLED) ## Format, lint, types, layers
 	$(BIN)/lint-imports
 
 test: binaries ## Unit and cluster tests; ARGS="-k name tests/folder" for some of them
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --ignore=tests/e2e $(ARGS)
+
+e2e: binaries ## Tests against real kubelets and containerd; needs root, and is being built
+	@$(BIN)/python -m tests.e2e.binaries
+	$(BIN)/python -m pytest tests/e2e $(ARGS)
 
 demo: binaries ## Two clusters, a virtual node and a pod across; EXIT=1 ends by itself
 	@$(BIN)/python -m tests.demo

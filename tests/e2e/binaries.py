@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.cluster.binaries import (
@@ -44,7 +45,7 @@ _PAUSE = "pause"
 _PAUSE_SOURCE = Path(__file__).with_name("pause.c")
 
 BUSYBOX = Path("/bin/busybox")
-_DEBIAN_PACKAGES = {
+_DEBIAN_PACKAGES: dict[str, Callable[[], bool]] = {
     "gcc": lambda: shutil.which("gcc") is not None,
     "libc6-dev": lambda: _pkg_has_file("/usr/lib/*/libc.a"),
     "pkg-config": lambda: shutil.which("pkg-config") is not None,
@@ -115,6 +116,7 @@ def install_packages() -> None:
         raise BuildError(f"install these Debian packages (or what is like them): {names}")
     report(f"installing {names}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    output: list[str] = []
     for command in (["update"], ["install", "--yes", "--no-install-recommends", *missing]):
         done = subprocess.run(
             ["apt-get", "--quiet", *command],
@@ -123,8 +125,8 @@ def install_packages() -> None:
             text=True,
             check=False,
         )
-    if still := find_missing_packages():
         output = f"{done.stdout}{done.stderr}".strip().splitlines()
+    if still := find_missing_packages():
         raise BuildError("\n".join([f"apt-get can't install {' '.join(still)}", *output[-5:]]))
 
 
@@ -177,8 +179,10 @@ def _read_targets() -> tuple[tuple[Path, str, tuple[str, ...], Callable[[Path], 
         ),
         (
             runtime,
-            f"containerd {CONTAINERD_VERSION}, runc {RUNC_VERSION} and CNI plugins "
-            f"{CNI_PLUGINS_VERSION}; from nothing this takes 2 minutes",
+            (
+                f"containerd {CONTAINERD_VERSION}, runc {RUNC_VERSION} and CNI plugins "
+                f"{CNI_PLUGINS_VERSION}; from nothing this takes 2 minutes"
+            ),
             (*_RUNTIME_PACKAGES, _PAUSE),
             _build_runtime,
         ),
@@ -213,7 +217,7 @@ def main() -> None:
             build_into_cache(
                 folder,
                 what,
-                lambda folder=folder, programs=programs: _has_all(folder, programs),
+                partial(_has_all, folder, programs),
                 build,
             )
     found = locate()

@@ -1,4 +1,4 @@
-"""Commands whose every byte matters: run to their end, with files or a terminal as their streams."""
+"""Commands whose every byte matters, with files or a terminal as their streams."""
 
 import asyncio
 import contextlib

@@ -109,9 +109,9 @@ def _is_settled(name: str, pod: Mapping[str, Any]) -> bool:
     waiting = [state.get("waiting", {}).get("reason") for state in states]
     match name:
         case "ended":
-            return status.get("phase") == "Succeeded" or status.get("phase") == "Failed"
+            return status.get("phase") in ("Succeeded", "Failed")
         case "failed-init":
-            return status.get("phase") == "Failed"
+            return bool(status.get("phase") == "Failed")
         case "again":
             restarts = [item["restartCount"] for item in status.get("containerStatuses", ())]
             return restarts == [1] and "running" in states[0]

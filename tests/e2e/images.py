@@ -21,7 +21,7 @@ class ImageFiles:
 
     def __init__(self) -> None:
         self._buffer = io.BytesIO()
-        self._tar = tarfile.open(fileobj=self._buffer, mode="w")
+        self._tar = tarfile.open(fileobj=self._buffer, mode="w")  # noqa: SIM115 - closed when it is built
         for folder in _FOLDERS:
             self._add(folder, tarfile.DIRTYPE, mode=0o1777 if folder == "tmp" else 0o755)
 

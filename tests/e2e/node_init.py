@@ -37,7 +37,7 @@ def _set_up(folder: Path, kubelet: Path, runtime: Path) -> None:
 
 def main(folder: Path, kubelet: Path, runtime: Path) -> None:
     """Set the node up and wait for its end."""
-    pid = os.readlink("/proc/self")  # of the mount from outside: our number there
+    pid = str(Path("/proc/self").readlink())  # of the mount from outside: our number there
     state = os.open(folder, os.O_RDONLY)  # the folder itself may get hidden
     _set_up(folder, kubelet, runtime)
     signals = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT}

@@ -1,7 +1,6 @@
 """A real node of a test cluster: kubelet and containerd, in namespaces of their own."""
 
 import asyncio
-import contextlib
 import json
 import os
 import platform

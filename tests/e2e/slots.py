@@ -94,7 +94,7 @@ class Slot:
                     (group / name).write_text((hierarchy / name).read_text())
 
     def clean(self) -> None:
-        """Remove control groups, with what runs in them, and the link; harmless if there is none."""
+        """Remove control groups, with what runs in them, and the link, if they are there."""
         # With v1, runc makes it in a unified hierarchy beside the others too.
         for hierarchy in _find_hierarchies("cgroup", "cgroup2"):
             _remove_cgroup(hierarchy / self.cgroup)
