@@ -30,6 +30,7 @@ _PROGRAM = "metrics-server"
 _MODULE = "sigs.k8s.io/metrics-server"
 _PACKAGES = {_PROGRAM: f"{_MODULE}/cmd/{_PROGRAM}"}
 _SERVICE = "metrics-server.kube-system.svc"
+_API_SERVICE = "v1beta1.metrics.k8s.io"
 _LOOPBACK_ADDRESS = "10.199.0.1"
 _READY_SECONDS = 60.0
 
@@ -105,14 +106,15 @@ class MetricsServer:
     """
     metrics-server for one cluster, by a service account of its own, as its manifest has it.
 
-    It ends with the cluster.
+    Stop it before tests that don't need it: an aggregated API that nobody serves keeps the
+    cluster's namespaces from ending.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._port = ReservedPort()
         self._address = find_address()
-        self.component: Component | None = None
+        self._component: Component | None = None
 
     async def start(self) -> None:
         """Start it, and return when `kubectl top` gets an answer."""
@@ -123,7 +125,7 @@ class MetricsServer:
         pair = self._cluster.serving_ca.issue_server("metrics-server", [_SERVICE])
         certificate, key = pair.write(folder, "metrics-server")
         self._port.close()
-        self.component = self._cluster.start_component(
+        self._component = self._cluster.start_component(
             _PROGRAM,
             [
                 program,
@@ -142,7 +144,15 @@ class MetricsServer:
             ],
         )
         await self._apply(*self._build_service())
-        await self._wait_ready(self.component)
+        await self._wait_ready(self._component)
+
+    async def stop(self) -> None:
+        """Take its API out of the cluster, then end it; nothing happens if it wasn't started."""
+        if self._component is None:
+            return
+        await self._cluster.kubectl("delete", "apiservice", _API_SERVICE, "--ignore-not-found")
+        await self._component.stop()
+        self._component = None
 
     async def _apply(self, *objects: dict[str, Any]) -> None:
         text = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": objects}).decode()
@@ -195,7 +205,7 @@ class MetricsServer:
             {
                 "apiVersion": "apiregistration.k8s.io/v1",
                 "kind": "APIService",
-                "metadata": {"name": "v1beta1.metrics.k8s.io"},
+                "metadata": {"name": _API_SERVICE},
                 "spec": {
                     "group": "metrics.k8s.io",
                     "version": "v1beta1",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import aiohttp
+import msgspec
 import pytest
 import yaml
 
@@ -87,8 +88,8 @@ async def _ask(server: str, tls: ssl.SSLContext, request: Request) -> Answer:
         if response.status == 101:
             return 101, ""
         text = await response.text()
-        if response.content_type == "application/json" and '"kind":"Status"' in text:
-            text = str((await response.json())["message"])
+        if response.content_type == "application/json" and text.startswith('{"kind"'):
+            text = str(msgspec.json.decode(text)["message"])
         return response.status, text.rstrip("\n")
 
 

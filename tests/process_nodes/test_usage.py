@@ -58,11 +58,12 @@ async def test_busy_and_idle(tmp_path: Path) -> None:
 
 
 async def test_a_restart_begins_at_zero(tmp_path: Path) -> None:
-    script = (
-        "i=0; while [ $i -lt 500000 ]; do i=$((i+1)); done; [ -e done ] && exec sleep 60; >done"
-    )
+    # The first instance lives until it was seen to have used something.
+    script = "[ -e done ] && exec sleep 60; >done; while [ ! -e seen ]; do :; done"
     async with run_provider(tmp_path) as running:
         await running.start(build_pod(build_container(script, workingDir=str(tmp_path))))
+        await wait_usage(running, lambda now: any(pod.pod.cpu_seconds > 0 for pod in now.pods))
+        (tmp_path / "seen").touch()
 
         def has_earlier_use(usage: NodeUsage) -> bool:
             return any(

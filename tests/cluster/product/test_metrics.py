@@ -27,12 +27,12 @@ async def metrics_servers(
     try:
         for server in servers:
             await server.start()
+        yield servers
     except MetricsServerMissingError as error:
         pytest.fail(str(error), pytrace=False)
-    yield servers
-    for server in servers:
-        assert server.component is not None
-        await server.component.stop()
+    finally:
+        for server in servers:
+            await server.stop()
 
 
 async def read_top(cluster: Cluster, *args: str) -> dict[str, tuple[str, str]]:
