@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 ARGS ?=
+JOBS ?= 3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -13,7 +14,7 @@ ARGS ?=
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
-	@echo "Variables: PYTHON, KUBERNETES_VERSION, VKUBELET_CACHE, ARGS (test, bench), MAPPING and EXIT (demo), QUICK (bench)"
+	@echo "Variables: PYTHON, KUBERNETES_VERSION, VKUBELET_CACHE, ARGS (test, bench), JOBS (test), MAPPING and EXIT (demo), QUICK (bench)"
 
 # Made anew when it's missing, doesn't run, or is of too old a Python.
 define make_venv
@@ -45,7 +46,7 @@ check: $(INSTALLED) ## Format, lint, types, layers
 	$(BIN)/lint-imports
 
 test: binaries ## Unit and cluster tests; ARGS="-k name tests/folder" for some of them
-	$(BIN)/python -m pytest --ignore=tests/e2e $(ARGS)
+	$(BIN)/python -m pytest --ignore=tests/e2e --numprocesses=$(JOBS) --dist=loadgroup $(ARGS)
 
 e2e: binaries ## Tests against real kubelets and containerd; needs root, and is being built
 	@$(BIN)/python -m tests.e2e.binaries

@@ -35,7 +35,6 @@ settings.load_profile("deterministic")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "virtual_time: runs by a clock that jumps to the next timer")
-    asyncio.set_event_loop(None)  # else pytest-asyncio has one made, and never closes it
     # Else pytest-asyncio asks for the current loop; before 3.14 that makes one, never closed.
     asyncio.set_event_loop(None)
 

@@ -35,6 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not _is_of_this_tier(item, getattr(item, "fixturenames", ())):
             continue
         item.add_marker(pytest.mark.cluster)
+        # Tests of a folder share clusters, one after the other; folders run side by side.
+        item.add_marker(pytest.mark.xdist_group(item.path.parent.name))
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_TIMEOUT_SECONDS))
         if pytest_asyncio.is_async_test(item):

@@ -7,6 +7,7 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.product.cloud import (
+    NODE,
     build_pod,
     condition_of,
     create,
@@ -20,6 +21,9 @@ from tests.cluster.product.cloud import (
 from tests.cluster.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("vkubelet")]
+
+# Pods that tolerate everything would also go to Nodes that other peerings left behind.
+OF_THIS_PEERING = {"vkubelet.io/peering": NODE}
 
 
 async def test_runs_in_the_remote_cluster_and_shows_its_status(
@@ -94,7 +98,7 @@ async def test_a_keyless_toleration_is_no_way_out(
             f"out-{number}",
             namespace,
             tolerations=[{"operator": "Exists"}],
-            nodeSelector={"type": "virtual-kubelet"},
+            nodeSelector=OF_THIS_PEERING,
         )
         for number in range(3)
     ]
@@ -173,7 +177,11 @@ PENDING: list[tuple[str, dict[str, Any], str]] = [
     ("secret", {"volumes": [{"name": "s", "secret": {"secretName": "a"}}]}, "watch secrets"),
     (
         "claim",
-        {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "a"}}]},
+        {
+            # The scheduler leaves a pod alone whose claim it doesn't find.
+            "nodeName": NODE,
+            "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "a"}}],
+        },
         "PersistentVolumeClaim a",
     ),
     ("host-network", {"hostNetwork": True}, "hostNetwork"),
@@ -262,7 +270,9 @@ def _only(disktype: str) -> dict[str, Any]:
 async def test_daemonset_pods_are_shown_without_being_run(
     home: Cluster, remote: Cluster, namespace: str
 ) -> None:
-    pod = build_pod("x", namespace, tolerations=[{"operator": "Exists"}])
+    pod = build_pod(
+        "x", namespace, tolerations=[{"operator": "Exists"}], nodeSelector=OF_THIS_PEERING
+    )
     daemonset = {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
