@@ -92,6 +92,7 @@ class Fault:
     delay_seconds: float = 0.0
     drop: bool = False
     cut_body: bool = False
+    answer_delay_seconds: float = 0.0
     end_at_once: bool = False
 
 

@@ -221,6 +221,10 @@ class FakeApiServer:
         """Break the connection amid the answer's body; what was asked is done. Not for watches."""
         self._faults.append(Fault(matcher, times, cut_body=True))
 
+    def delay_answer_next(self, matcher: Matcher, seconds: float, *, times: int = 1) -> None:
+        """Do at once what the next matching calls ask, but answer late. Not for watches."""
+        self._faults.append(Fault(matcher, times, answer_delay_seconds=seconds))
+
     def end_next(self, matcher: Matcher = "watch *", *, times: int = 1) -> None:
         """End the next matching watches at once, without an event."""
         self._faults.append(Fault(matcher, times, end_at_once=True))
@@ -297,6 +301,8 @@ class FakeApiServer:
             if call.verb == "watch":
                 return await self._watch(call, fault)
             response = await self._answer(call)
+            if fault is not None:
+                await asyncio.sleep(fault.answer_delay_seconds)
         except ApiFailureError as failure:
             return _status_response(failure)
         if fault is not None and fault.cut_body and isinstance(response, web.Response):

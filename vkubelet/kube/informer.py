@@ -59,6 +59,10 @@ SILENCE_SECONDS = 200.0
 INITIAL_SILENCE_SECONDS = 15.0
 
 
+# What a server that is down, or on its way up or down, fails with.
+_DOWN = UnreachableError | ServerError
+
+
 class _NoInitialEventsError(Exception):
     """The server doesn't know sendInitialEvents."""
 
@@ -149,9 +153,14 @@ class Informer(Generic[T]):
     async def run(self) -> NoReturn:
         """List and watch until cancelled; failures are retried with jittered, capped back-off."""
         failures = 0
+        was_down = False
         while True:
             self._opened_at = None
             error = await self._follow_once()
+            down = isinstance(error, _DOWN)
+            if was_down and not down:
+                failures = 0  # it's up again: a refusal while it starts passes quickly
+            was_down = down
             if self._held():
                 failures = 0
                 logger.debug("%s: stream ended (%s), opening the next", self, error or "by server")
@@ -173,7 +182,7 @@ class Informer(Generic[T]):
 
     async def _pause(self, seconds: float, error: Exception | None) -> None:
         """Wait before the next try; no longer once the server is known to answer again."""
-        if not isinstance(error, UnreachableError | ServerError):
+        if not isinstance(error, _DOWN):
             await asyncio.sleep(seconds)
             return
         with suppress(TimeoutError):

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 
 from vkubelet.config import KubeletPolicy
@@ -52,7 +52,7 @@ class NodeWriter:
         self.drops_features = False
 
     def find_live(self, name: str) -> KubeObject | None:
-        """The Node as known, or as our last write left it while the watch hasn't caught up."""
+        """The Node as known, or as our last write left it while nothing came by the watch since."""
         cached = self._store.get(NamespacedName("", name))
         version, answer = self._answers.get(name, ("", {}))
         if cached is not None and cached.metadata.resource_version == version:
@@ -60,9 +60,12 @@ class NodeWriter:
         self._answers.pop(name, None)
         return None if cached is None else cached.decode()
 
-    def _remember(self, name: str, answer: KubeObject) -> KubeObject:
+    async def _remember(self, name: str, write: Awaitable[KubeObject]) -> KubeObject:
+        """Write, and remember the answer beside the version that was known before."""
         cached = self._store.get(NamespacedName("", name))
+        answer = await write
         if cached is not None and cached.metadata.uid == answer["metadata"]["uid"]:
+            # What comes by the watch while we write may be newer than the answer.
             self._answers[name] = (cached.metadata.resource_version, answer)
         return answer
 
@@ -107,8 +110,9 @@ class NodeWriter:
     ) -> KubeObject:
         """Patch a Node and remember the answer."""
         key = NamespacedName("", name)
-        answer = await self._client.patch(NODES, key, patch, patch_type, subresource=subresource)
-        return self._remember(name, answer)
+        return await self._remember(
+            name, self._client.patch(NODES, key, patch, patch_type, subresource=subresource)
+        )
 
     async def write_metadata(self, name: str, live: KubeObject, wanted: WantedNode) -> KubeObject:
         """Write the labels and annotations that are ours, and take away those that were."""
@@ -121,10 +125,10 @@ class NodeWriter:
             live = await self.patch(name, removal, PatchType.MERGE)
         body = node_object.build_metadata_apply(live, labels, annotations)
         if body is not None:
-            answer = await self._client.apply(
-                NODES, body, field_manager=self._policy.field_manager, force=True
+            manager = self._policy.field_manager
+            live = await self._remember(
+                name, self._client.apply(NODES, body, field_manager=manager, force=True)
             )
-            live = self._remember(name, answer)
         self._applied[name] = (set(labels), set(annotations))
         return live
 

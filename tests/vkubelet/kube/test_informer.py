@@ -457,6 +457,18 @@ async def test_refused_connections_then_back(setting: Setting) -> None:
     assert lists(setting.fake) == 1
 
 
+async def test_refusal_of_a_server_that_starts_passes_quickly(setting: Setting) -> None:
+    async with setting.running():
+        await setting.fake.stop()
+        await settle(300)  # the back-off is at its longest
+        setting.fake.fail_next("watch pods", 403)  # its rights aren't loaded yet
+        await setting.fake.start()
+        setting.fake.put(build_pod("new"))
+        await settle(MAX_DELAY_SECONDS + 1.0)
+        setting.assert_same()
+    assert [type(error) for error in setting.failures[-2:]] == [ForbiddenError, type(None)]
+
+
 async def test_return_is_told_of_before_any_event(setting: Setting) -> None:
     async with setting.running():
         await settle()

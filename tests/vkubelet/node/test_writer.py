@@ -195,6 +195,21 @@ async def test_every_write_may_fail() -> None:
             assert world.condition() == ("False", "Down")
 
 
+async def test_change_of_others_before_the_answer_to_a_write_is_seen() -> None:
+    async with open_world(build_virtual_node("n")) as world:
+        world.fake.delay_answer_next("patch nodes", 2.0)
+        world.controller.set_desired([build_virtual_node("n", cordon=True)])
+        await world.settle(1.0)
+        world.edit("metadata", labels={**world.node()["metadata"]["labels"], "others": "label"})
+        await world.settle(5.0)
+        world.forget_writes()
+        world.controller.set_desired([build_virtual_node("n")])
+        await world.settle(10.0)
+        assert not world.node()["spec"].get("unschedulable")
+        assert world.node()["metadata"]["labels"]["others"] == "label"
+        assert world.writes() == ["patch nodes"], "none in vain"
+
+
 async def test_features_that_the_server_drops_are_written_once() -> None:
     async with FakeApiServer() as fake:
 
