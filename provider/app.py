@@ -4,14 +4,13 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TypeVar
 
 from certs.rotation import CsrCertificates, FileCertificates, SelfSignedCertificates
+from provider.acceptance import wait_accepted
 from provider.collector import set_known_aside
 from provider.config import CertificateMode, Config, HomeConfig, KubeletConfig
-from provider.errors import MissingRightsError, StartError
+from provider.errors import MissingRightsError
 from provider.health import HealthServer
 from provider.lock import find_lock_key
 from provider.mapping.groups import NodeMapping
@@ -38,17 +37,12 @@ from vkubelet.kube.access import (
     load_kubeconfig,
 )
 from vkubelet.kube.client import KubeClient
-from vkubelet.kube.errors import ForbiddenError, KubeError, UnauthorizedError
 from vkubelet.kube.leader import LeaderLock
 from vkubelet.kube.objects import NAMESPACES, NODES, KubeObject, NamespacedName
 from vkubelet.kubelet import Kubelet
 from vkubelet.supervision import interruptible, run_component
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-RETRY_SECONDS = 2.0
 
 
 class Application:
@@ -107,8 +101,8 @@ class Application:
         )
         async with interruptible():
             self._waiting_for = f"the home API server {home.server}"
-            peering = await self._retry(lambda: self._identify_peering(home))
-            await self._retry(lambda: self._check_home_rights(home, key.namespace))
+            peering = await wait_accepted("home", lambda: self._identify_peering(home))
+            await wait_accepted("home", lambda: self._check_home_rights(home, key.namespace))
             await lock.acquire(self._on_waiting_for_lock)
         self._waiting_for = "the first sync"
         try:
@@ -120,7 +114,7 @@ class Application:
 
     async def _serve(self, home: KubeClient, remote: KubeClient, peering: Peering) -> None:
         async with interruptible():
-            state = await self._retry(lambda: read_mapping_state(home, peering))
+            state = await wait_accepted("home", lambda: read_mapping_state(home, peering))
         config = self._config
         plan = replace(
             build_node_plan(config.nodes, config.capacity, self._mapping, peering),
@@ -156,17 +150,6 @@ class Application:
     def _on_waiting_for_lock(self, holder: str) -> None:
         self._waiting_for = f"the lock that {holder} holds"
         logger.info("waiting: %s holds the lock of this peering", holder)
-
-    async def _retry(self, step: Callable[[], Awaitable[T]]) -> T:
-        """Take a step at start until the home API server lets it; missing rights end it."""
-        while True:
-            try:
-                return await step()
-            except (UnauthorizedError, ForbiddenError) as error:
-                raise StartError(f"the home credentials aren't accepted: {error}") from error
-            except KubeError as error:
-                logger.warning("home API server: %s; trying again", error)
-            await asyncio.sleep(RETRY_SECONDS)
 
     async def _identify_peering(self, home: KubeClient) -> Peering:
         return await identify_peering(home, self._config.home.cluster, self._config.remote.cluster)

@@ -1,12 +1,12 @@
 """The remote cluster as a provider: implements the interface over nodes, pods and streams."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import NoReturn
 
-from provider.errors import MissingRightsError, StartError
+from provider.acceptance import wait_accepted
+from provider.errors import MissingRightsError
 from provider.nodes.remote_nodes import RemoteNodes
 from provider.pods.remote_pods import RemotePods
 from provider.pods.usage import HomeUsage, OwnUsage, RemoteUsage
@@ -28,14 +28,9 @@ from vkubelet.interface import (
     VirtualNode,
 )
 from vkubelet.kube.client import KubeClient
-from vkubelet.kube.errors import ForbiddenError, KubeError, UnauthorizedError
 from vkubelet.kube.objects import KubeObject, NamespacedName
 from vkubelet.pods.home import HomePods
 from vkubelet.supervision import run_component
-
-logger = logging.getLogger(__name__)
-
-RETRY_SECONDS = 2.0
 
 
 class RemoteProvider:
@@ -90,7 +85,7 @@ class RemoteProvider:
             group.create_task(
                 run_component("remote probe", self._reachability.run), name="remote probe"
             )
-            await self._wait_accepted()
+            await wait_accepted("remote", self._check_rights)
             report = self._reachability.failure_handler
             self._nodes.informer.add_failure_handler(report("nodes"))
             self._usage.report_failures(report)
@@ -107,22 +102,13 @@ class RemoteProvider:
                 group.create_task(run_component(name, run), name=name)
         raise AssertionError("the tasks above end only by an exception")
 
-    async def _wait_accepted(self) -> None:
-        while True:
-            try:
-                rights = remote_rights(self._pods.followed.namespaces)
-                missing = await find_missing_rights(self._client, rights)
-            except (UnauthorizedError, ForbiddenError) as error:
-                raise StartError(f"the remote credentials aren't accepted: {error}") from error
-            except KubeError as error:
-                logger.debug("remote API server: %s", error)
-            else:
-                if missing:
-                    raise MissingRightsError(
-                        "remote", [str(right) for right in missing], explain_missing(missing)
-                    )
-                return
-            await asyncio.sleep(RETRY_SECONDS)
+    async def _check_rights(self) -> None:
+        rights = remote_rights(self._pods.followed.namespaces)
+        missing = await find_missing_rights(self._client, rights)
+        if missing:
+            raise MissingRightsError(
+                "remote", [str(right) for right in missing], explain_missing(missing)
+            )
 
     async def watch_nodes(self) -> AsyncIterator[Sequence[VirtualNode]]:
         """See `Provider.watch_nodes`; what is used, on both sides, is known before the first."""

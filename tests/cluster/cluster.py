@@ -121,13 +121,13 @@ class Cluster:
         self._add("kube-apiserver", plane.build_api_server_command())
         etcd = self.start_component("etcd", plane.build_etcd_command())
         await self._wait_ready(etcd, f"http://127.0.0.1:{plane.ports.etcd}/readyz")
-        await self.start_api_server()
         # These two end by themselves when the API server isn't ready yet.
-        controllers = self.start_component(
-            "kube-controller-manager", plane.build_controller_manager_command()
-        )
-        scheduler = self.start_component("kube-scheduler", plane.build_scheduler_command())
+        self._add("kube-controller-manager", plane.build_controller_manager_command())
+        self._add("kube-scheduler", plane.build_scheduler_command())
+        await self.start_api_server()
+        scheduler = self.components["kube-scheduler"]
         await self._wait_ready(scheduler, f"https://127.0.0.1:{plane.ports.scheduler}/readyz")
+        controllers = self.components["kube-controller-manager"]
         for made in ("serviceaccounts/default", "configmaps/kube-root-ca.crt"):
             url = f"{plane.server}/api/v1/namespaces/default/{made}"
             await self._wait_ready(controllers, url)
@@ -220,10 +220,20 @@ class Cluster:
         await self.components["kube-apiserver"].kill()
 
     async def start_api_server(self) -> None:
-        """Start the API server (again, on its old port), and wait until it's ready."""
+        """
+        Start the API server (again, on its old port), and wait until it's ready.
+
+        Controllers and scheduler are started anew: without leader election they would sit out
+        their back-off, which can take a minute, instead of ending as they do elsewhere.
+        """
         api_server = self.components["kube-apiserver"]
         api_server.start()
         await self._wait_ready(api_server, f"{self.server}/readyz")
+        for name in ("kube-controller-manager", "kube-scheduler"):
+            component = self.components[name]
+            if component.pid is not None:
+                await component.stop()
+            component.start()
 
     def freeze_api_server(self) -> None:
         """Make the API server hang: connections are accepted, nothing is answered."""

@@ -29,6 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.definition.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give what uses the clusters their event loop and a longer time-out."""
     for item in items:

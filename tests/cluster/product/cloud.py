@@ -24,14 +24,18 @@ HOME_POD_UID = "vkubelet.io/home-pod-uid"
 
 
 def build_pod(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
-    """Build a pod that tolerates the virtual node; it sleeps unless told otherwise."""
+    """
+    Build a pod that tolerates the virtual node; it sleeps unless told otherwise.
+
+    It chooses the peering: Nodes that other ones left behind would attract it, too.
+    """
     command = spec.pop("command", ["sh", "-c", "echo started; exec sleep 3600"])
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": namespace, "labels": {"app": name}},
         "spec": {
-            "nodeSelector": {"type": "virtual-kubelet"},
+            "nodeSelector": {"vkubelet.io/peering": NODE},
             "tolerations": [{"key": "virtual-kubelet.io/provider", "operator": "Exists"}],
             "terminationGracePeriodSeconds": 1,
             "containers": [{"name": "main", "image": "any", "command": command}],

@@ -22,9 +22,6 @@ from tests.cluster.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("vkubelet")]
 
-# Pods that tolerate everything would also go to Nodes that other peerings left behind.
-OF_THIS_PEERING = {"vkubelet.io/peering": NODE}
-
 
 async def test_runs_in_the_remote_cluster_and_shows_its_status(
     home: Cluster, remote: Cluster, namespace: str
@@ -59,7 +56,7 @@ async def test_is_confined_by_injected_affinity(
 
 
 async def test_its_own_constraints_travel(home: Cluster, remote: Cluster, namespace: str) -> None:
-    selector = {"type": "virtual-kubelet"}
+    selector = {"type": "virtual-kubelet", "vkubelet.io/peering": NODE}
     affinity = {
         "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -93,13 +90,7 @@ async def test_a_keyless_toleration_is_no_way_out(
     home: Cluster, remote: Cluster, namespace: str
 ) -> None:
     pods = [
-        await run_pod(
-            home,
-            f"out-{number}",
-            namespace,
-            tolerations=[{"operator": "Exists"}],
-            nodeSelector=OF_THIS_PEERING,
-        )
+        await run_pod(home, f"out-{number}", namespace, tolerations=[{"operator": "Exists"}])
         for number in range(3)
     ]
     for pod in pods:
@@ -241,12 +232,7 @@ async def test_a_remote_pod_of_somebody_else_is_never_touched(
 
 
 async def test_an_unschedulable_pod_shows_the_remote_reason(home: Cluster, namespace: str) -> None:
-    await create(
-        home,
-        build_pod(
-            "nowhere", namespace, nodeSelector={"type": "virtual-kubelet"}, affinity=_only("none")
-        ),
-    )
+    await create(home, build_pod("nowhere", namespace, affinity=_only("none")))
 
     async def explained() -> bool:
         status = (await get_pod(home, "nowhere", namespace)).get("status", {})
@@ -270,9 +256,7 @@ def _only(disktype: str) -> dict[str, Any]:
 async def test_daemonset_pods_are_shown_without_being_run(
     home: Cluster, remote: Cluster, namespace: str
 ) -> None:
-    pod = build_pod(
-        "x", namespace, tolerations=[{"operator": "Exists"}], nodeSelector=OF_THIS_PEERING
-    )
+    pod = build_pod("x", namespace, tolerations=[{"operator": "Exists"}])
     daemonset = {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",

@@ -103,8 +103,7 @@ async def test_the_remote_api_goes_and_comes_back(
 
     await wait_until(same, "the pod is as it was", timeout_seconds=30)
     await vkubelet.wait_ready()
-    # The remote control plane's own watches come back up to a minute later.
-    await run_pod(home, "again", namespace, seconds=90)
+    await run_pod(home, "again", namespace)
 
 
 async def test_the_home_api_goes_and_comes_back(

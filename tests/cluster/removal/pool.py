@@ -67,8 +67,7 @@ def build_node_pod(name: str, namespace: str, node: str, **spec: Any) -> dict[st
 async def run_on(home: Cluster, name: str, namespace: str, node: str) -> dict[str, Any]:
     """Create a pod for a virtual node and wait until it runs."""
     await create(home, build_node_pod(name, namespace, node))
-    # After an outage the remote control plane takes its time to make a namespace's account.
-    return await wait_pod(home, name, namespace, f"pod {name}", phase="Running", seconds=90)
+    return await wait_pod(home, name, namespace, f"pod {name}", phase="Running")
 
 
 async def protect(home: Cluster, name: str, namespace: str) -> None:
