@@ -106,9 +106,18 @@ def _find_free_port() -> int:
 
 async def grant_rights(home: Cluster, remote: Cluster) -> None:
     """Give the product's user the documented rights on either side, and nothing else."""
-    async with asyncio.TaskGroup() as granting:
+    await _change_rights("apply", home, remote)
+
+
+async def revoke_rights(home: Cluster, remote: Cluster) -> None:
+    """Undo `grant_rights`."""
+    await _change_rights("delete", home, remote)
+
+
+async def _change_rights(verb: str, home: Cluster, remote: Cluster) -> None:
+    async with asyncio.TaskGroup() as changing:
         for cluster, file in ((home, "home.yaml"), (remote, "remote.yaml")):
-            granting.create_task(cluster.kubectl("apply", "-f", str(RIGHTS / file)))
+            changing.create_task(cluster.kubectl(verb, "-f", str(RIGHTS / file)))
 
 
 class Vkubelet:

@@ -13,7 +13,7 @@ from tests.cluster.mapping.pool import (
     wait_allocatable,
     wait_placed,
 )
-from tests.cluster.peering import PhysicalNodes, grant_rights, run_vkubelet
+from tests.cluster.peering import PhysicalNodes, grant_rights, revoke_rights, run_vkubelet
 from tests.cluster.product.cloud import create, find_remote_pods, get, get_pod, wait_pod
 from tests.cluster.waiting import wait_until
 
@@ -61,6 +61,7 @@ async def test_peerings_in_both_directions_do_not_feed_each_other(
                 assert pods.stdout.count("traveller") == 1
     finally:
         await tear_down(remote, home, "back")
+        await revoke_rights(remote, home)
         await home.components["process-nodes"].stop(grace_seconds=10)
         await home.kubectl("delete", "node", "home-1")
 
