@@ -298,6 +298,8 @@ def build_policy(config: Config, peering: Peering) -> KubeletPolicy:
         daemonset_pods=config.pods.daemonsets,
         unreachable=UnreachablePolicy(action=config.remote.unreachable),
         drain_timeout_seconds=config.removal.drain_timeout.seconds,
+        unschedulable_timeout_seconds=config.pods.unschedulable_timeout.finite_seconds,
+        lost_timeout_seconds=config.pods.remote_lost_timeout.finite_seconds,
         pass_websockets=not config.kubelet.no_websockets,
     )
 

@@ -1,6 +1,7 @@
 """Checks of single values: each returns what is kept, or raises a ValueError that says why not."""
 
 import ipaddress
+import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
@@ -43,11 +44,18 @@ class CapacityLimit:
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """A length of time, as flags give it."""
+    """A length of time, as flags give it; infinite for `never`."""
 
     seconds: float
 
+    @property
+    def finite_seconds(self) -> float | None:
+        """Its seconds; None for `never`."""
+        return None if math.isinf(self.seconds) else self.seconds
+
     def __str__(self) -> str:
+        if math.isinf(self.seconds):
+            return "never"
         hours, rest = divmod(int(self.seconds), 3600)
         parts = zip((hours, rest // 60, rest % 60), "hms", strict=True)
         return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
@@ -164,6 +172,16 @@ def read_duration(value: object) -> object:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     return parse_duration(value) if isinstance(value, str) else value
+
+
+def read_timeout(value: object) -> object:
+    """Read a duration that isn't zero, or `never`."""
+    if value == "never":
+        return Duration(math.inf)
+    duration = read_duration(value)
+    if isinstance(duration, Duration) and duration.seconds <= 0:
+        raise ValueError(f"{value!r} is no time-out: give a duration (such as 5m) or never")
+    return duration
 
 
 def check_namespace_template(text: str) -> str:

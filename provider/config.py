@@ -7,6 +7,7 @@ in a file is the path of names in camel case (`remote.cluster`), the variable is
 """
 
 import enum
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
 from provider.checks import (
+    Duration,
     ListenAddress,
     check_dns_label,
     check_ip_address,
@@ -26,6 +28,7 @@ from provider.checks import (
     read_api_server,
     read_listen_address,
     read_port_range,
+    read_timeout,
 )
 from provider.flags import Flag, Section
 from provider.node_config import CapacityConfig, DrainConfig, NodeConfig, RemovalConfig
@@ -162,6 +165,18 @@ class PodConfig(Section):
         Flag("--home-api-server", "HOST:PORT"),
     ] = None
     """With --api-access home: where pods in the remote cluster reach home's API server."""
+
+    unschedulable_timeout: Annotated[
+        Duration, BeforeValidator(read_timeout), Flag("--unschedulable-timeout", "DURATION")
+    ] = Duration(math.inf)
+    """When a pod that the remote scheduler finds no node for is evicted at home, so that its
+    controller makes another one elsewhere; or never."""
+
+    remote_lost_timeout: Annotated[
+        Duration, BeforeValidator(read_timeout), Flag("--remote-lost-timeout", "DURATION")
+    ] = Duration(300)
+    """When a pod is evicted at home whose remote pod is being deleted though nobody at home asked
+    for it, as on a dead node; or never."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -30,6 +30,8 @@ HOME_NAMESPACE = "vkubelet.io/home-namespace"
 HOME_NAME = "vkubelet.io/home-name"
 """Annotation: name of the home pod."""
 
+APPLIED = "vkubelet.io/applied"
+"""Annotation: what was asked for of the remote pod last, JSON."""
 DEPENDENTS = "vkubelet.io/dependents"
 """Annotation: the ConfigMaps and Secrets of home that the pod needs, Kind/name each."""
 

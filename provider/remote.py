@@ -57,6 +57,7 @@ class RemoteProvider:
         self._dependents = dependents
         self._events = RemoteEvents(client, pods.tell)
         pods.followed.add_handler(self._events.handle_remote_pod)
+        nodes.add_selection_handler(pods.handle_selection)
         self._streams = RemoteStreams(client)
         self._stats = RemoteStats(client, pods.followed, physical_node=nodes.physical_node)
         self._reachability = Reachability(client)

@@ -88,7 +88,9 @@ def remote_rights(namespaces: Sequence[str] = ()) -> tuple[Right, ...]:
         rights += _rights("create", NAMESPACES)
     for namespace in namespaces or ("",):
         rights += (
-            *_rights("get list watch create delete", PODS, namespace=namespace),
+            *_rights("get list watch create patch delete", PODS, namespace=namespace),
+            *_rights("patch", PODS, "ephemeralcontainers", namespace),
+            *_rights("patch", PODS, "resize", namespace),
             *_rights("get", PODS, "log", namespace),
             *_rights("get create", PODS, "exec", namespace),
             *_rights("get create", PODS, "attach", namespace),

@@ -133,7 +133,12 @@ class KubeletPolicy:
         status_interval_seconds: Least time between two status writes of one node.
         drain_timeout_seconds: How long the pods of a Node that isn't wanted any more are evicted;
             those that disruption budgets still hold then are deleted.
-        refused_retry_seconds: When a refused pod that didn't change is offered again.
+        refused_retry_seconds: A refused pod that didn't change is offered again after some seconds,
+            then ever more rarely, at last after these.
+        unschedulable_timeout_seconds: When a pod is evicted for which no place is found behind its
+            node, so that its controller makes another; None: never.
+        lost_timeout_seconds: When a pod is evicted for which what is behind is being deleted
+            though nobody at home asked for it; None: never.
         pod_workers: Pods that are worked on at once.
         node_workers: Nodes that are worked on at once.
     """
@@ -159,6 +164,8 @@ class KubeletPolicy:
     status_interval_seconds: float = 1.0
     drain_timeout_seconds: float = 300.0
     refused_retry_seconds: float = 300.0
+    unschedulable_timeout_seconds: float | None = None
+    lost_timeout_seconds: float | None = 300.0
     pod_workers: int = 50
     node_workers: int = 20
 

@@ -99,12 +99,14 @@ class PodStatus:
         status: `status` of the pod, translated to home's view. Conditions are what the provider
             knows; the pod controller merges them.
         deletion_timestamp: Set when what is behind is being deleted.
+        unschedulable: Whether no place is found for what is behind.
     """
 
     ref: PodRef
     node: str
     status: KubeObject
     deletion_timestamp: str | None = None
+    unschedulable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class Reachable:
 
 @dataclass(frozen=True, slots=True)
 class Unblocked:
-    """What kept this home pod from being applied may be no more: it's to be offered again."""
+    """What the application of this home pod depends on has changed: it's to be applied again."""
 
     ref: PodRef
 

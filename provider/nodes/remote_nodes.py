@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from provider.capacity import CapacityLedger
@@ -93,9 +93,14 @@ class RemoteNodes:
         self._stale: set[str] = set()
         self._wake = asyncio.Event()
         self._told: tuple[object, ...] = ()
+        self._handlers: list[Callable[[str], None]] = []
         self.ledger = CapacityLedger(self._on_usage, self._on_returned)
         self.informer: Informer[PhysicalNode] = Informer(client, NODES, decode_physical_node)
         self.informer.add_handler(self._on_node)
+
+    def add_selection_handler(self, handler: Callable[[str], None]) -> None:
+        """Have a function called with a virtual node for whose pods other nodes are selected."""
+        self._handlers.append(handler)
 
     def placement(self, node: str) -> Placement | None:
         """What confines pods of a virtual node; None if there is no such node (now)."""
@@ -196,7 +201,12 @@ class RemoteNodes:
         node = build_virtual_node(group, figures.compute(self.ledger.returned(name)), settings)
         self._figures[name] = figures
         self._nodes[name] = node
-        self._placements[name] = Placement(build_view(node, group, settings), group.selection)
+        before = self._placements.get(name)
+        now = Placement(build_view(node, group, settings), group.selection)
+        self._placements[name] = now
+        if before is not None and before != now:
+            for handler in self._handlers:
+                handler(name)
 
     def _log(self, mapped: MappedNodes) -> None:
         """Say what has changed of what an operator wants to know."""

@@ -1,7 +1,7 @@
 """Our own remote pods, followed in the whole cluster or, with lesser rights, in some namespaces."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 from vkubelet.kube.client import KubeClient
@@ -38,6 +38,10 @@ class FollowedPods:
         """The pod of that key as far as it's known."""
         informer = self._informers.get(key.namespace if self.namespaces else "")
         return None if informer is None else informer.store.get(key)
+
+    def __iter__(self) -> Iterator[CachedObject]:
+        for informer in self._informers.values():
+            yield from informer.store
 
     @property
     def synced(self) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import NoReturn, Protocol
 
 from provider.labels import HOME_NAMESPACE, HOME_POD_UID, VIRTUAL_NODE
@@ -11,7 +12,9 @@ from provider.peering import Peering
 from provider.pods.followed import FollowedPods
 from provider.pods.namespaces import RemoteNamespaces
 from provider.reflection.dependents import Dependents
+from provider.translation.changes import find_changes, is_placed_otherwise
 from provider.translation.pod import TranslatedPod
+from provider.translation.status import is_unschedulable
 from vkubelet.errors import RefusedError, RetryError
 from vkubelet.interface import (
     Gone,
@@ -24,7 +27,7 @@ from vkubelet.interface import (
     Unblocked,
     Unreachable,
 )
-from vkubelet.kube.client import KubeClient
+from vkubelet.kube.client import KubeClient, PatchType
 from vkubelet.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -124,7 +127,10 @@ class RemotePods:
 
     async def apply(self, node: str, pod: KubeObject) -> Sequence[str]:
         """
-        Create the remote pod of a home pod unless it's there.
+        Create the remote pod of a home pod, or change what the API lets change of it.
+
+        One that still waits for a node, but not for those that it may run on now, is deleted: it's
+        made anew when it's gone.
 
         Raises:
             RefusedError: If it can't be made as it is.
@@ -134,22 +140,71 @@ class RemotePods:
         ref = home_pod_ref(pod)
         key = self._remote_key(ref)
         known = self.followed.get(key)
-        if known is not None:
-            if _home_uid(known.metadata) == ref.uid:
-                return await self._dependents.prepare(pod, present=True)
+        existing: KubeObject | None
+        if known is None:
+            translated = self._translate(node, pod, remote_namespace=key.namespace)
+            anchor = await self._namespaces.ensure(ref.namespace)
+            translated.pod["metadata"]["ownerReferences"] = [anchor]
+            missed = await self._dependents.prepare(pod, present=False)
+            existing = await self._create(key, ref, translated.pod)
+        elif _home_uid(known.metadata) == ref.uid:
+            missed = await self._dependents.prepare(pod, present=True)
+            translated = self._translate(node, pod, remote_namespace=key.namespace)
+            existing = known.decode()
+        else:
             raise RetryError(f"remote pod {key} of an earlier pod of that name isn't gone yet")
-        translated = self._translate(node, pod, remote_namespace=key.namespace)
-        anchor = await self._namespaces.ensure(ref.namespace)
-        translated.pod["metadata"]["ownerReferences"] = [anchor]
-        missed = await self._dependents.prepare(pod, present=False)
-        await self._create(key, ref, translated.pod)
+        if existing is not None:
+            await self._change(key, existing, translated)
         return (*translated.warnings, *missed)
 
-    async def _create(self, key: NamespacedName, ref: PodRef, body: KubeObject) -> None:
+    async def _change(
+        self, key: NamespacedName, existing: KubeObject, translated: TranslatedPod
+    ) -> None:
+        if is_placed_otherwise(existing, translated.pod):
+            logger.info("%s: the nodes that it may run on have changed: made anew", key)
+            uid: str = existing["metadata"]["uid"]
+            with suppress(NotFoundError, ConflictError):
+                await self._client.delete(PODS, key, uid=uid, grace_period_seconds=0)
+            return
+        changes = find_changes(existing, translated.pod, translated.ephemeral_containers)
+        for subresource, patch in (
+            ("", changes.pod),
+            ("ephemeralcontainers", changes.ephemeral_containers),
+            ("resize", changes.resize),
+        ):
+            if patch is not None:
+                await self._patch(key, patch, subresource)
+
+    async def _patch(self, key: NamespacedName, patch: KubeObject, subresource: str) -> None:
+        try:
+            await self._client.patch(PODS, key, patch, PatchType.STRATEGIC, subresource=subresource)
+        except NotFoundError as error:
+            raise RetryError(f"remote pod {key} is gone, or can't do that: {error}") from error
+        except (InvalidError, ForbiddenError) as error:
+            what = f"its {subresource}" if subresource else "it"
+            raise RefusedError(
+                "RemotePodChangeRefused", f"{what} can't be changed as at home: {error.message}"
+            ) from error
+        logger.info("remote pod %s: changed as at home (%s)", key, subresource or "itself")
+
+    def handle_selection(self, node: str) -> None:
+        """Have pods looked at again that wait for nodes behind a virtual node, which changed."""
+        for known in self.followed:
+            metadata = known.metadata
+            ref = _ref_of_remote(metadata)
+            if ref is None or metadata.annotations.get(VIRTUAL_NODE) != node:
+                continue
+            if not known.decode()["spec"].get("nodeName"):
+                self.tell(Unblocked(ref))
+
+    async def _create(
+        self, key: NamespacedName, ref: PodRef, body: KubeObject
+    ) -> KubeObject | None:
+        """Create a pod; returns the one that an earlier, unanswered try created, if any."""
         try:
             created = await self._client.create(PODS, body, namespace=key.namespace)
         except AlreadyExistsError:
-            await self._check_existing(key, ref)
+            return await self._find_existing(key, ref)
         except NotFoundError as error:
             self._namespaces.forget(key.namespace)
             raise RetryError(
@@ -165,8 +220,9 @@ class RemotePods:
         else:
             logger.info("%s: created as remote pod %s", ref, key)
             self._put_unwatched(key, ref, created)
+            return None
 
-    async def _check_existing(self, key: NamespacedName, ref: PodRef) -> None:
+    async def _find_existing(self, key: NamespacedName, ref: PodRef) -> KubeObject:
         """Accept a pod that an earlier, unanswered try created; refuse anybody else's."""
         try:
             existing = await self._client.get(PODS, key)
@@ -180,6 +236,7 @@ class RemotePods:
         if labels.get(HOME_POD_UID) != ref.uid:
             raise RetryError(f"remote pod {key} of an earlier pod of that name isn't gone yet")
         self._put_unwatched(key, ref, existing)
+        return existing
 
     def _put_unwatched(self, key: NamespacedName, ref: PodRef, pod: KubeObject) -> None:
         """Make a pod known before the watch tells of it: its deletion may be asked for first."""
@@ -255,6 +312,7 @@ class RemotePods:
             node=metadata.get("annotations", {}).get(VIRTUAL_NODE, ""),
             status=self._translate_status(pod),
             deletion_timestamp=metadata.get("deletionTimestamp"),
+            unschedulable=is_unschedulable(pod),
         )
 
     def _on_change(self, old: CachedObject | None, new: CachedObject | None) -> None:

@@ -64,7 +64,9 @@ POD_SPEC_FIELDS: dict[str, FieldRule] = {
     "automountServiceAccountToken": FieldRule(
         Treatment.REWRITTEN, "false, but with --api-access remote"
     ),
-    "ephemeralContainers": FieldRule(Treatment.REMOVED, "can't be there at creation"),
+    "ephemeralContainers": FieldRule(
+        Treatment.REMOVED, "can't be there at creation; added to the running pod"
+    ),
     "serviceAccountName": FieldRule(
         Treatment.REMOVED, "--api-access is none", warns=True, default="default"
     ),

@@ -17,10 +17,11 @@ from provider.labels import (
 )
 from provider.taints import AcceptedTaint
 from provider.translation.affinity import VirtualNodeView, confine_pod
+from provider.translation.changes import note_applied
 from provider.translation.dependents import DependentNames, find_dependents, write_dependents
 from provider.translation.downward import HomeFacts, rewrite_variable, rewrite_volume
 from provider.translation.fields import POD_SPEC_FIELDS, REMOVED_FIELDS
-from provider.translation.refusals import check_can_travel
+from provider.translation.refusals import check_can_travel, find_host_access
 from provider.translation.renaming import (
     rename_in_container,
     rename_in_volume,
@@ -94,10 +95,12 @@ class TranslatedPod:
         pod: As it is to be created; its metadata is the caller's own, deeper parts are shared with
             the home pod and must not be changed.
         warnings: What doesn't travel, a sentence each.
+        ephemeral_containers: Those that it's to have; they can't be there at creation.
     """
 
     pod: KubeObject
     warnings: tuple[str, ...] = field(default=())
+    ephemeral_containers: tuple[KubeObject, ...] = field(default=())
 
 
 def translate_pod(pod: KubeObject, context: TranslationContext) -> TranslatedPod:
@@ -116,7 +119,33 @@ def translate_pod(pod: KubeObject, context: TranslationContext) -> TranslatedPod
         "metadata": _build_metadata(pod["metadata"], spec, context),
         "spec": _translate_spec(pod["metadata"], spec, context),
     }
-    return TranslatedPod(remote, tuple(_find_warnings(spec, context)))
+    note_applied(remote)
+    ephemeral, refused = _translate_ephemeral(pod, context)
+    return TranslatedPod(remote, (*_find_warnings(spec, context), *refused), ephemeral)
+
+
+def _translate_ephemeral(
+    pod: KubeObject, context: TranslationContext
+) -> tuple[tuple[KubeObject, ...], list[str]]:
+    """Translate ephemeral containers that haven't ended yet; a sentence for each that can't run."""
+    spec: KubeObject = pod["spec"]
+    containers: list[KubeObject] = spec.get("ephemeralContainers") or []
+    if not containers:
+        return (), []
+    ended = {
+        status["name"]
+        for status in (pod.get("status") or {}).get("ephemeralContainerStatuses") or ()
+        if "terminated" in (status.get("state") or {})
+    }
+    translate = ContainerTranslation(pod["metadata"], spec, context)
+    translated, refused = [], []
+    for container in containers:
+        wishes = [] if context.allow_host_access else find_host_access(container)
+        if wishes:
+            refused.append(f"{'; '.join(wishes)}: it isn't started, host access isn't allowed")
+        elif container["name"] not in ended:
+            translated.append(translate(container))
+    return tuple(translated), refused
 
 
 def _build_metadata(home: KubeObject, spec: KubeObject, context: TranslationContext) -> KubeObject:

@@ -36,6 +36,11 @@ def check_can_travel(spec: KubeObject, *, allow_host_access: bool) -> None:
         raise RefusedError(problems[0][0], "; ".join(texts))
 
 
+def find_host_access(container: KubeObject) -> list[str]:
+    """Name what a container of any kind wants of its host."""
+    return list(_find_host_access({"containers": [container]}))
+
+
 def _find_problems(spec: KubeObject, *, allow_host_access: bool) -> Iterator[tuple[str, str]]:
     if not allow_host_access:
         for text in _find_host_access(spec):

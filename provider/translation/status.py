@@ -59,6 +59,16 @@ def translate_status(
     return status
 
 
+def is_unschedulable(remote_pod: KubeObject) -> bool:
+    """Whether the remote scheduler has looked for a node and found none."""
+    return any(
+        condition.get("type") == "PodScheduled"
+        and condition.get("status") == "False"
+        and condition.get("reason") == "Unschedulable"
+        for condition in (remote_pod.get("status") or {}).get("conditions") or []
+    )
+
+
 def _translate_conditions(remote: KubeObject) -> list[KubeObject]:
     return [
         {key: value for key, value in condition.items() if key != "observedGeneration"}

@@ -17,6 +17,9 @@ from tests.cluster.processes import Component, ReservedPort
 from tests.cluster.waiting import wait_until
 
 REPOSITORY = Path(__file__).parents[2]
+_PORTS = 300
+_SLOTS = 75  # below the ports that the system gives to outgoing connections
+_WORKERS = 15
 RIGHTS = REPOSITORY / "docs" / "rbac"
 USER = "vkubelet"
 NODES_TIMEOUT_SECONDS = 60.0
@@ -104,6 +107,14 @@ def _find_free_port() -> int:
     return port.number
 
 
+def _choose_ports() -> str:
+    """A range of this test process's own: others, beside it, would take a restarted one's port."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    slot = int(worker) if worker else _WORKERS + os.getpid() % (_SLOTS - _WORKERS)
+    first = 10250 + slot * _PORTS
+    return f"{first}-{first + _PORTS - 1}"
+
+
 async def grant_rights(home: Cluster, remote: Cluster) -> None:
     """Give the product's user the documented rights on either side, and nothing else."""
     await _change_rights("apply", home, remote)
@@ -146,6 +157,7 @@ class Vkubelet:
             f"--remote-kubeconfig={remote.kubeconfig_for(USER)}",
             f"--remote-cluster={remote_cluster}",
             "--kubelet-address=127.0.0.1",
+            f"--kubelet-ports={_choose_ports()}",
             f"--health-address=127.0.0.1:{self._health_port}",
             f"--data-dir={self._data}",
             "--approve-csr",

@@ -84,6 +84,26 @@ and its gates say so. `hostIP` is the address of the virtual node; pod IPs aren'
 they can't be reached from home. A remote pod that can't be scheduled shows the remote scheduler's
 reason.
 
+## Changes
+
+What the API lets change of a pod travels: labels, annotations, images, a shorter
+`activeDeadlineSeconds`, more tolerations, ephemeral containers (`kubectl debug`), and resources
+(in-place resize). Labels and annotations that others put on the remote pod stay, and so does an
+image that a webhook over there has rewritten, until the image changes at home. A change that the
+remote cluster refuses is told by an event `RemotePodChangeRefused` and tried again, ever more
+rarely: `kubectl debug` needs `--profile=baseline`, as remote namespaces forbid what its default
+profile asks for. A privileged ephemeral container isn't started. A pod that still waits for a node is made
+anew when the nodes behind its virtual node change; one that runs stays where it is.
+
+## Pods that make no progress
+
+A pod that is refused, such as by a ResourceQuota over there, is offered again after 10 seconds,
+then ever more rarely, at last every 5 minutes. One that the remote scheduler finds no node for
+waits; with `--unschedulable-timeout` it's evicted at home after that time, so that its controller
+makes another one. When a remote pod is being deleted though nobody at home asked for it, as on a
+dead node, the home pod isn't Ready any more, and after `--remote-lost-timeout` it's evicted.
+Disruption budgets are honoured. Both times start anew with the process.
+
 ## Deletion
 
 The grace period travels, and so does a shorter one. The home pod is gone only after the remote

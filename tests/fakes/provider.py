@@ -113,10 +113,16 @@ class FakeProvider:
         *,
         node: str = "n",
         deletion_timestamp: str | None = None,
+        unschedulable: bool = False,
     ) -> None:
         """Have something behind a pod, or change it."""
-        status = build_running_status() if status is None else status
-        known = PodStatus(ref=ref, node=node, status=status, deletion_timestamp=deletion_timestamp)
+        known = PodStatus(
+            ref=ref,
+            node=node,
+            status=build_running_status() if status is None else status,
+            deletion_timestamp=deletion_timestamp,
+            unschedulable=unschedulable,
+        )
         self.behind[ref] = known
         self.send(known)
 

@@ -12,6 +12,7 @@ from provider.checks import (
     read_api_server,
     read_capacity_limit,
     read_duration,
+    read_timeout,
 )
 from provider.translation.pod import ApiServerAddress
 
@@ -37,6 +38,25 @@ def test_what_is_no_duration(text: str) -> None:
 
 def test_a_number_in_a_file_is_seconds() -> None:
     assert read_duration(30) == Duration(30)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds", "shown"),
+    [("never", None, "never"), ("5m", 300, "5m"), (30, 30, "30s")],
+)
+def test_timeouts(value: object, seconds: int | None, shown: str) -> None:
+    timeout = read_timeout(value)
+    assert isinstance(timeout, Duration)
+    assert timeout.finite_seconds == seconds
+    assert str(timeout) == shown
+
+
+@pytest.mark.parametrize("value", ["0s", 0])
+def test_no_time_is_no_timeout(value: object) -> None:
+    with pytest.raises(
+        ValueError, match=r"is no time-out: give a duration \(such as 5m\) or never"
+    ):
+        read_timeout(value)
 
 
 def test_capacity_limits() -> None:

@@ -24,7 +24,7 @@ from vkubelet.kube.events import EventRecorder
 from vkubelet.kube.objects import KubeObject, NamespacedName
 from vkubelet.kube.workqueue import WorkQueue
 from vkubelet.pods import status
-from vkubelet.pods.decide import HomeFacts, Step, decide
+from vkubelet.pods.decide import HomeFacts, Step, Stuck, decide
 from vkubelet.pods.executor import Case, Executor
 from vkubelet.pods.home import HomePod, HomePods, kind_of
 from vkubelet.pods.lags import PodLags
@@ -174,7 +174,7 @@ class PodController:
     def _handle_unblocked(self, ref: PodRef) -> None:
         memory = self._memories.get(ref.key)
         if memory is not None and memory.uid == ref.uid:
-            memory.refused = None
+            memory.refused = memory.applied = None
         self._add(ref.key)
 
     def _handle_event(self, event: PodEvent) -> None:
@@ -204,10 +204,12 @@ class PodController:
         pod = _newest(pod, memory)
         case = Case(pod, pod.decode() if pod is not None else {}, behind, memory)
         facts = None if pod is None else self._facts(pod, case.home, memory)
+        now = asyncio.get_running_loop().time()
+        self._note_stuck(case, now)
         action = decide(
             facts,
             None if behind is None else behind.facts,
-            memory.past(asyncio.get_running_loop().time()),
+            memory.past(now),
             daemonset_pods=self._policy.daemonset_pods,
         )
         if action is Step.FORGET:
@@ -223,6 +225,19 @@ class PodController:
             waiting=action is Step.APPLY and memory.applied is None,
         )
         return again
+
+    def _note_stuck(self, case: Case, now: float) -> None:
+        """Have the time run of a pod that no place is found for, or that somebody else deletes."""
+        mine, memory = case.mine, case.memory
+        if mine is None or (mine.terminal and not status.always_restarts(case.home)):
+            memory.note_stuck(None, None, now)  # nothing is there, or its end is the pod's end
+        elif mine.deleting and memory.asked_uid != mine.ref.uid:
+            memory.note_stuck(Stuck.DELETED, self._policy.lost_timeout_seconds, now)
+        elif mine.unschedulable and not mine.deleting:
+            timeout = self._policy.unschedulable_timeout_seconds
+            memory.note_stuck(Stuck.UNSCHEDULABLE, timeout, now)
+        else:
+            memory.note_stuck(None, None, now)
 
     def _recall(self, key: NamespacedName, pod: HomePod | None, behind: Behind | None) -> PodMemory:
         """The memory of that pod; another pod of the name keeps only the deletion under way."""

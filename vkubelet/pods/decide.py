@@ -18,6 +18,13 @@ class PodKind(enum.Enum):
     MIRROR = "mirror"
 
 
+class Stuck(enum.Enum):
+    """Why what is behind a pod makes no progress."""
+
+    UNSCHEDULABLE = "unschedulable"
+    DELETED = "deleted"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeFacts:
     """
@@ -77,6 +84,7 @@ class Past:
         refused: Digest that the provider refused and isn't to be offered yet.
         asked_uid: UID whose deletion has been asked for.
         asked_grace_seconds: With which grace.
+        overdue: Why what is behind has made no progress for so long that the pod is to be evicted.
     """
 
     applied: int | None = None
@@ -84,6 +92,7 @@ class Past:
     refused: int | None = None
     asked_uid: str = ""
     asked_grace_seconds: int | None = None
+    overdue: Stuck | None = None
 
 
 class Step(enum.Enum):
@@ -124,6 +133,13 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
+class Evict:
+    """Evict the home pod, so that its controller makes another elsewhere."""
+
+    stuck: Stuck
+
+
+@dataclass(frozen=True, slots=True)
 class Explain:
     """Show why the pod is Pending."""
 
@@ -131,7 +147,7 @@ class Explain:
     message: str
 
 
-Action: TypeAlias = Step | Delete | Explain
+Action: TypeAlias = Step | Delete | Evict | Explain
 
 
 def decide(  # noqa: PLR0911 - a list of rules, first match wins
@@ -202,6 +218,8 @@ def _decide_daemonset(
 
 
 def _decide_running(home: HomeFacts, mine: BehindFacts, past: Past) -> Action:
+    if past.overdue is not None and not home.terminal:
+        return Evict(past.overdue)
     settled = home.terminal or mine.terminal or mine.deleting
     if settled or home.leaving or not home.reflected or home.digest in {past.applied, past.refused}:
         return Step.REFLECT

@@ -10,12 +10,20 @@ from typing import Literal, assert_never
 from vkubelet.config import KubeletPolicy
 from vkubelet.errors import RefusedError, RetryError
 from vkubelet.interface import PodRef, Provider
+from vkubelet.kube.backoff import compute_delay
 from vkubelet.kube.client import KubeClient, PatchType
-from vkubelet.kube.errors import ConflictError, InvalidError, KubeError, NotFoundError
+from vkubelet.kube.errors import (
+    ConflictError,
+    InvalidError,
+    KubeError,
+    NotFoundError,
+    TooManyRequestsError,
+)
 from vkubelet.kube.events import EventRecorder
 from vkubelet.kube.objects import PODS, KubeObject, encode_object
 from vkubelet.pods import status
-from vkubelet.pods.decide import Action, Delete, Explain, Step
+from vkubelet.pods.decide import Action, Delete, Evict, Explain, Step, Stuck
+from vkubelet.pods.drain import build_eviction
 from vkubelet.pods.home import HomePod, decode_home_pod
 from vkubelet.pods.memory import (
     ASK_AGAIN_SECONDS,
@@ -34,6 +42,17 @@ FAILURES_TOLD = 3
 """Applies that fail in a row before the pod says so: passing trouble is nobody's business."""
 
 ORPHAN_AGAIN_SECONDS = 60.0
+
+REFUSED_AGAIN_SECONDS = 10.0
+"""When a pod is offered again that was refused for the first time."""
+
+EVICT_AGAIN_SECONDS = 20.0
+"""When an eviction is tried again that a disruption budget forbids, or that nothing came of."""
+
+_EVICTED = {
+    Stuck.UNSCHEDULABLE: ("RemoteUnschedulable", "no place was found behind its node for too long"),
+    Stuck.DELETED: ("RemotePodLost", "what is behind it has been ending for too long"),
+}
 
 
 @dataclass(slots=True)
@@ -83,9 +102,11 @@ class Executor:
         match action:
             case Delete():
                 return await self._delete(action, case)
+            case Evict(stuck):
+                return await self._evict(stuck, case)
             case Explain(reason, message):
                 await self._explain(case, reason, message)
-            case Step.NOTHING:
+            case Step.NOTHING | Step.FORGET:
                 return _wait_seconds(case.memory)
             case Step.APPLY:
                 return await self._apply(case)
@@ -97,8 +118,6 @@ class Executor:
                 await self._end(case)
             case Step.PLACEHOLDER:
                 await self._placeholder(case)
-            case Step.FORGET:
-                logger.debug("pod %s: forgotten", case.memory.uid)
             case _:
                 assert_never(action)
         return None
@@ -116,6 +135,30 @@ class Executor:
         memory.asked_at = asyncio.get_running_loop().time()
         await self._reflect(case)
         return _wait_seconds(memory)
+
+    async def _evict(self, stuck: Stuck, case: Case) -> float | None:
+        """Evict the home pod; disruption budgets hold, so it may take several tries."""
+        assert case.pod is not None
+        await self._reflect(case)
+        pod, (reason, message) = case.pod, _EVICTED[stuck]
+        key = pod.metadata.key
+        try:
+            await self._client.create(
+                PODS,
+                build_eviction(pod),
+                namespace=key.namespace,
+                name=key.name,
+                subresource="eviction",
+            )
+        except (NotFoundError, ConflictError) as error:
+            logger.debug("%s: gone already, or changing: %s", key, error)
+        except TooManyRequestsError as error:
+            self._warn_once(case, reason, f"{message}: to be evicted, but {error.message}")
+            return max(EVICT_AGAIN_SECONDS, error.retry_after_seconds)
+        else:
+            logger.info("%s: evicted: %s", key, message)
+            self._event(case, "Warning", reason, f"{message}: evicted")
+        return EVICT_AGAIN_SECONDS
 
     async def _is_at_home(self, ref: PodRef) -> bool:
         """Ask the API server itself: what a cache lacks is no reason to delete."""
@@ -145,7 +188,7 @@ class Executor:
             await self._note_failure(case, error)
             raise
         memory.applied, memory.failures = case.pod.digest, 0
-        memory.refused = None
+        memory.refused = memory.refused_digest = None
         if warnings:
             self._warn_once(case, "PartlyReflected", "; ".join(warnings))
         else:
@@ -162,8 +205,14 @@ class Executor:
 
     async def _note_refusal(self, case: Case, error: RefusedError) -> float:
         assert case.pod is not None
-        memory, seconds = case.memory, self._policy.refused_retry_seconds
-        memory.refused = case.pod.digest
+        memory = case.memory
+        memory.refusals = memory.refusals + 1 if memory.refused_digest == case.pod.digest else 1
+        seconds = compute_delay(
+            memory.refusals,
+            base_seconds=REFUSED_AGAIN_SECONDS,
+            max_seconds=self._policy.refused_retry_seconds,
+        )
+        memory.refused = memory.refused_digest = case.pod.digest
         memory.refused_until = asyncio.get_running_loop().time() + seconds
         if case.mine is None:
             await self._explain(case, error.reason, error.message)
@@ -285,6 +334,7 @@ def _wait_seconds(memory: PodMemory) -> float | None:
     times: Mapping[str, float] = {
         "awaited": memory.awaited_until,
         "refused": memory.refused_until if memory.refused is not None else 0.0,
+        "stuck": memory.evict_at if memory.stuck is not None else 0.0,
         "asked": memory.asked_at + ASK_AGAIN_SECONDS if memory.asked_uid else 0.0,
     }
     coming = [at - now for at in times.values() if at > now]

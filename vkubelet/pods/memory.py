@@ -8,7 +8,7 @@ import msgspec
 
 from vkubelet.interface import PodRef, PodStatus
 from vkubelet.kube.objects import KubeObject, decode_object, encode_object
-from vkubelet.pods.decide import BehindFacts, Past
+from vkubelet.pods.decide import BehindFacts, Past, Stuck
 from vkubelet.pods.home import HomePod
 from vkubelet.pods.status import TERMINAL_PHASES
 
@@ -30,6 +30,7 @@ class Behind(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     raw: bytes
     deleting: bool
     terminal: bool
+    unschedulable: bool
 
     def decode(self) -> KubeObject:
         """Decode the status, afresh."""
@@ -48,6 +49,7 @@ def remember_status(status: PodStatus) -> Behind:
         node=status.node,
         raw=encode_object(status.status),
         deleting=status.deletion_timestamp is not None,
+        unschedulable=status.unschedulable,
         terminal=status.status.get("phase") in TERMINAL_PHASES,
     )
 
@@ -77,6 +79,8 @@ class PodMemory:
         awaited_until: Until when the first status after an apply is waited for.
         refused: Digest that was refused.
         refused_until: Until when it isn't offered again.
+        refused_digest: Digest that was refused last, also once it may be offered again.
+        refusals: How often that was refused in a row.
         asked_uid: UID whose deletion has been asked for.
         asked_grace_seconds: With which grace.
         asked_at: When.
@@ -84,6 +88,8 @@ class PodMemory:
         failures: Applies that failed in a row.
         losses: How often what was behind got lost.
         lost_at: When it was lost last.
+        stuck: Why the pod will have to be evicted; None if it won't.
+        evict_at: When, while it's stuck.
         restarts: Restarts of lost pods behind, by container.
         told: The last warning told by an event.
         written: resourceVersion and content of the last status write.
@@ -95,6 +101,8 @@ class PodMemory:
     awaited_until: float = 0.0
     refused: int | None = None
     refused_until: float = 0.0
+    refused_digest: int | None = None
+    refusals: int = 0
     asked_uid: str = ""
     asked_grace_seconds: int | None = None
     asked_at: float = 0.0
@@ -102,6 +110,8 @@ class PodMemory:
     failures: int = 0
     losses: int = 0
     lost_at: float = 0.0
+    stuck: Stuck | None = None
+    evict_at: float = 0.0
     restarts: Mapping[str, int] = field(default_factory=dict)
     told: str = ""
     written: tuple[str, int] = ("", 0)
@@ -116,7 +126,16 @@ class PodMemory:
             refused=self.refused if now < self.refused_until else None,
             asked_uid=self.asked_uid if asked else "",
             asked_grace_seconds=self.asked_grace_seconds if asked else None,
+            overdue=self.stuck if now >= self.evict_at else None,
         )
+
+    def note_stuck(self, stuck: Stuck | None, timeout_seconds: float | None, now: float) -> None:
+        """Note whether, and why, what is behind makes no progress; a new reason starts the time."""
+        if timeout_seconds is None:
+            stuck = None
+        if stuck is not self.stuck:
+            self.stuck = stuck
+            self.evict_at = now + (timeout_seconds or 0.0)
 
     def note_gone(self, uid: str, now: float) -> None:
         """Note that what was behind is no more."""

@@ -265,6 +265,21 @@ async def test_group_that_is_gone_is_kept_for_a_while_and_may_come_back() -> Non
         assert set(world.nodes) == {"cloud-b"}
 
 
+async def test_a_change_of_what_confines_pods_is_told() -> None:
+    told: list[str] = []
+    plan = build_plan(PerNodeMapping(NodeNaming("cloud-")), max_nodes=1)
+    async with open_world(
+        raw_node("n1", {"zone": "a"}), raw_node("n2", {"zone": "b"}), plan=plan
+    ) as world:
+        world.remote.add_selection_handler(told.append)
+        world.fake.put(raw_node("n1", {"zone": "a"}, cpu="8"))
+        await world.settle()
+        assert told == [], "capacity confines nobody"
+        world.fake.put(raw_node("n1", {"zone": "c"}))  # a pod's own constraints look at the labels
+        await world.settle()
+        assert told == ["cloud-n1"]
+
+
 async def test_the_physical_node_of_a_virtual_one() -> None:
     plan = build_plan(PerNodeMapping(NodeNaming("cloud-")))
     async with open_world(raw_node("a"), raw_node("b"), plan=plan) as world:

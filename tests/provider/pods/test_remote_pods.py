@@ -1,7 +1,7 @@
 """Remote pods: made once, deleted by UID, and a feed that misses nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -25,9 +25,11 @@ from vkubelet.interface import (
     Reachable,
     StatusEvent,
     Synced,
+    Unblocked,
     Unreachable,
 )
-from vkubelet.kube.objects import PODS, KubeObject
+from vkubelet.kube.errors import ConflictError
+from vkubelet.kube.objects import PODS, KubeObject, NamespacedName
 from vkubelet.kube.selector import parse_selector
 
 REF = PodRef("demo", "web", "uid-web")
@@ -231,3 +233,129 @@ async def test_a_pod_with_our_labels_but_no_home_pod_is_ignored(
     assert isinstance(event, PodStatus)
     assert event.ref == REF
     assert "demo-r/odd" in caplog.text
+
+
+async def apply_and_wait(running: Running, pod: KubeObject) -> None:
+    await running.pods.apply("cloud", pod)
+    await wait_known(running, lambda known: True)
+
+
+async def wait_known(running: Running, wanted: Callable[[KubeObject], bool]) -> None:
+    """Wait until the watch has told of the pod as wanted."""
+    async with asyncio.timeout(5):
+        while True:
+            known = running.pods.followed.get(NamespacedName("demo-r", "web"))
+            if known is not None and wanted(known.decode()):
+                return
+            await running.next()
+
+
+@pytest.mark.parametrize("watched", [True, False])
+async def test_a_change_at_home_travels(running: Running, *, watched: bool) -> None:
+    await running.until(Synced)
+    if watched:
+        await apply_and_wait(running, build_home_pod())
+    else:
+        running.fake.mute_watches("watch pods")
+        await running.pods.apply("cloud", build_home_pod())
+    changed = build_home_pod(
+        containers=[
+            {"name": "main", "image": "new", "resources": {"requests": {"cpu": "2"}}},
+        ],
+        ephemeralContainers=[{"name": "debugger", "image": "busybox"}],
+    )
+    changed["metadata"]["labels"] = {"app": "other"}
+    await running.pods.apply("cloud", changed)
+    calls = [call.what for call in running.fake.requests if call.verb == "patch"]
+    assert calls == ["patch pods", "patch pods/ephemeralcontainers", "patch pods/resize"]
+    assert len(running.fake.objects(PODS)) == 1
+    pod = running.fake.get(PODS, "demo-r", "web")
+    assert pod["metadata"]["labels"]["app"] == "other"
+    assert pod["spec"]["containers"][0]["image"] == "new"
+    assert pod["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "2"}}
+    assert [item["name"] for item in pod["spec"]["ephemeralContainers"]] == ["debugger"]
+
+
+async def test_a_restart_changes_nothing() -> None:
+    async with FakeApiServer() as fake:
+        async with run(fake) as first:
+            await apply_and_wait(first, build_home_pod())
+        async with run(fake) as second:
+            await second.until(Synced)
+            fake.requests.clear()
+            await second.pods.apply("cloud", build_home_pod())
+            assert [call.what for call in fake.requests] == []
+
+
+async def test_an_ephemeral_container_that_ended_is_not_started_again(running: Running) -> None:
+    await apply_and_wait(running, build_home_pod())
+    pod = build_home_pod(ephemeralContainers=[{"name": "debugger", "image": "busybox"}])
+    ended = {"name": "debugger", "state": {"terminated": {"exitCode": 0}}}
+    pod["status"] = {"ephemeralContainerStatuses": [ended]}
+    await running.pods.apply("cloud", pod)
+    assert running.fake.calls("patch pods/ephemeralcontainers") == []
+
+
+async def test_a_privileged_debugger_is_told_of_and_not_started(running: Running) -> None:
+    await apply_and_wait(running, build_home_pod())
+    security = {"privileged": True}
+    debugger = {"name": "debugger", "image": "busybox", "securityContext": security}
+    warnings = await running.pods.apply("cloud", build_home_pod(ephemeralContainers=[debugger]))
+    assert any("'debugger' is privileged" in warning for warning in warnings)
+    assert running.fake.calls("patch pods/ephemeralcontainers") == []
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "said"),
+    [
+        (422, RefusedError, "RemotePodChangeRefused: it can't be changed as at home: no"),
+        (403, RefusedError, "RemotePodChangeRefused: it can't be changed as at home: no"),
+        (404, RetryError, "remote pod demo-r/web is gone"),
+        (409, ConflictError, "no"),
+    ],
+)
+async def test_a_change_that_fails_says_why(
+    running: Running, status: int, error: type[Exception], said: str
+) -> None:
+    await apply_and_wait(running, build_home_pod())
+    running.fake.fail_next("patch pods", status, message="no")
+    changed = build_home_pod(containers=[{"name": "main", "image": "new"}])
+    with pytest.raises(error, match=said):
+        await running.pods.apply("cloud", changed)
+
+
+async def test_a_waiting_pod_is_made_anew_when_its_nodes_change(running: Running) -> None:
+    await apply_and_wait(running, build_home_pod(nodeSelector={"disk": "ssd"}))
+    running.pods.handle_selection("another-node")
+    running.pods.handle_selection("cloud")
+    assert await running.until(Unblocked) == Unblocked(REF)
+    await running.pods.apply("cloud", build_home_pod(nodeSelector={"disk": "hdd"}))
+    assert await running.until(Gone) == Gone(REF)
+    await running.pods.apply("cloud", build_home_pod(nodeSelector={"disk": "hdd"}))
+    pod = running.fake.get(PODS, "demo-r", "web")
+    assert pod["spec"]["nodeSelector"] == {"disk": "hdd"}
+
+
+async def test_a_placed_pod_stays_when_its_nodes_change(running: Running) -> None:
+    await apply_and_wait(running, build_home_pod(nodeSelector={"disk": "ssd"}))
+    pod = running.fake.get(PODS, "demo-r", "web")
+    running.fake.put({**pod, "spec": {**pod["spec"], "nodeName": "n1"}})
+    await wait_known(running, lambda known: "nodeName" in known["spec"])
+    running.pods.handle_selection("cloud")
+    await running.pods.apply("cloud", build_home_pod(nodeSelector={"disk": "hdd"}))
+    assert running.fake.calls("delete pods") == []
+
+
+async def test_a_pod_that_finds_no_node_is_told_as_such(running: Running) -> None:
+    await running.pods.apply("cloud", build_home_pod())
+    event = await running.until(PodStatus)
+    assert isinstance(event, PodStatus)
+    assert not event.unschedulable
+    pod = running.fake.get(PODS, "demo-r", "web")
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    running.fake.put({**pod, "status": {"phase": "Pending", "conditions": [condition]}})
+    async with asyncio.timeout(5):
+        while not event.unschedulable:
+            found = await running.until(PodStatus)
+            assert isinstance(found, PodStatus)
+            event = found

@@ -88,6 +88,9 @@ def home_pod(**spec: Any) -> dict[str, Any]:
 def test_an_ordinary_pod_travels_without_a_warning() -> None:
     translated = translate_pod(home_pod(), CONTEXT)
     assert translated.warnings == ()
+    assert translated.ephemeral_containers == ()
+    applied = translated.pod["metadata"]["annotations"].pop("vkubelet.io/applied")
+    assert '"images":{' in applied
     assert translated.pod == {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -10,11 +10,13 @@ from vkubelet.pods.decide import (
     Action,
     BehindFacts,
     Delete,
+    Evict,
     Explain,
     HomeFacts,
     Past,
     PodKind,
     Step,
+    Stuck,
     decide,
 )
 
@@ -24,6 +26,7 @@ HOME = HomeFacts(ref=REF, digest=7)
 BEHIND = BehindFacts(ref=REF)
 NEW = Past()
 APPLIED = Past(applied=7)
+OVERDUE = Past(applied=7, overdue=Stuck.UNSCHEDULABLE)
 AWAITED = Past(applied=7, awaited=True)
 DELETED = replace(HOME, deleting=True, grace_seconds=30)
 ONCE = replace(HOME, started=True, restarts=False)
@@ -42,6 +45,12 @@ def asked(grace_seconds: int | None, uid: str = "1") -> Past:
         (None, BEHIND, NEW, Delete(REF, None, orphan=True)),
         (None, BEHIND, asked(None), Step.NOTHING),
         (None, BEHIND, asked(30), Step.NOTHING),
+        # What makes no progress for too long is evicted, unless it ends or has ended anyway.
+        (HOME, BEHIND, OVERDUE, Evict(Stuck.UNSCHEDULABLE)),
+        (replace(HOME, reflected=False), BEHIND, OVERDUE, Evict(Stuck.UNSCHEDULABLE)),
+        (replace(HOME, terminal=True), BEHIND, OVERDUE, Step.REFLECT),
+        (DELETED, BEHIND, OVERDUE, Delete(REF, 30)),
+        (HOME, None, replace(OVERDUE, applied=None), Step.APPLY),
         # Deletion comes first, whatever else is the matter.
         (DELETED, BEHIND, NEW, Delete(REF, 30)),
         (replace(DELETED, reflected=False), BEHIND, NEW, Delete(REF, 30)),

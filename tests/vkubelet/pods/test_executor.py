@@ -103,21 +103,128 @@ async def test_lost_pod_with_restart_policy_always_is_made_anew() -> None:
         assert "reason" not in world.status()
 
 
-async def test_refused_pod_is_pending_with_a_reason_and_offered_again_slowly() -> None:
+async def test_refused_pod_is_pending_with_a_reason_and_offered_again_ever_more_rarely() -> None:
     provider = FakeProvider(failures=[RefusedError("HostPath", "no host paths here")] * 3)
     async with open_world(build_pod(), provider=provider) as world:
         assert world.status()["reason"] == "HostPath"
         assert world.status()["message"] == "no host paths here"
         assert world.status()["phase"] == "Pending"
         assert world.reasons() == ["HostPath"]
-        await world.settle(200)
+        await world.settle(2.5)
         assert len(provider.failures) == 2
-        await world.settle(200)
+        await world.settle(8)  # offered after 5 to 10 s
         assert len(provider.failures) == 1
-        await world.settle(600)
+        await world.settle(20)  # and 10 to 20 s later
+        assert provider.failures == []
+        await world.settle(40)
         assert world.status()["phase"] == "Running"
         assert "reason" not in world.status()
         assert world.writes() == ["patch pods/status"] * 2
+
+
+async def test_pod_that_stays_refused_costs_little() -> None:
+    provider = FakeProvider(failures=[RefusedError("HostPath", "no host paths here")] * 1000)
+    async with open_world(build_pod(), provider=provider) as world:
+        await world.settle(1200)
+        tries = 1000 - len(provider.failures)
+        await world.settle(3600)
+        assert 12 <= 1000 - len(provider.failures) - tries <= 24
+        assert world.writes() == ["patch pods/status"]
+
+
+EVICTION = "create pods/eviction"
+
+
+async def test_pod_that_finds_no_place_is_evicted_after_a_while() -> None:
+    provider = FakeProvider(auto=False)
+    provider.show(REF, {"phase": "Pending"}, unschedulable=True)
+    async with open_world(
+        build_pod(), provider=provider, unschedulable_timeout_seconds=60.0
+    ) as world:
+        await world.settle(50)
+        assert world.fake.calls(EVICTION) == []
+        await world.settle(10)
+        (call,) = world.fake.calls(EVICTION)
+        assert call.body["deleteOptions"]["preconditions"]["uid"] == "uid-p"
+        assert world.reasons() == ["RemoteUnschedulable"]
+        await world.settle(2)
+        assert provider.deleted == [(REF, 30)]
+
+
+async def test_pod_that_finds_a_place_in_time_stays() -> None:
+    provider = FakeProvider(auto=False)
+    provider.show(REF, {"phase": "Pending"}, unschedulable=True)
+    async with open_world(
+        build_pod(), provider=provider, unschedulable_timeout_seconds=60.0
+    ) as world:
+        await world.settle(50)
+        provider.show(REF, {"phase": "Pending"})
+        await world.settle(50)
+        provider.show(REF, {"phase": "Pending"}, unschedulable=True)  # the time starts anew
+        await world.settle(50)
+        provider.show(REF)
+        await world.settle(600)
+        assert world.fake.calls(EVICTION) == []
+
+
+async def test_pod_that_finds_no_place_waits_for_ever_by_default() -> None:
+    provider = FakeProvider(auto=False)
+    provider.show(REF, {"phase": "Pending"}, unschedulable=True)
+    async with open_world(build_pod(), provider=provider) as world:
+        await world.settle(100_000)
+        assert world.fake.calls(EVICTION) == []
+
+
+async def test_pod_whose_far_side_is_ending_unasked_is_evicted_after_a_while() -> None:
+    provider = FakeProvider(auto=False)
+    provider.show(REF, deletion_timestamp=STARTED_AT)
+    async with open_world(build_pod(), provider=provider, lost_timeout_seconds=60.0) as world:
+        await world.settle(50)
+        assert world.condition("Ready") == "False"
+        assert world.fake.calls(EVICTION) == []
+        await world.settle(10)
+        assert len(world.fake.calls(EVICTION)) == 1
+        assert world.reasons() == ["RemotePodLost"]
+
+
+@pytest.mark.parametrize(("policy", "evictions"), [("Always", 1), ("OnFailure", 0), ("Never", 0)])
+async def test_far_side_that_ended_but_is_held_is_no_end_of_a_pod_that_restarts(
+    policy: str, evictions: int
+) -> None:
+    provider = FakeProvider(auto=False)
+    ended = build_running_status(phase="Failed")
+    provider.show(REF, ended, deletion_timestamp=STARTED_AT)
+    pod = build_pod(spec={"restartPolicy": policy})
+    async with open_world(pod, provider=provider, lost_timeout_seconds=60.0) as world:
+        await world.settle(70)
+        assert len(world.fake.calls(EVICTION)) == evictions
+
+
+async def test_pod_that_is_deleted_at_home_is_not_evicted_too() -> None:
+    provider = FakeProvider(auto=False)
+    provider.show(REF)
+    async with open_world(build_pod(), provider=provider, lost_timeout_seconds=60.0) as world:
+        await world.delete()
+        await world.settle(2)
+        provider.show(REF, deletion_timestamp=STARTED_AT)
+        await world.settle(600)
+        assert world.fake.calls(EVICTION) == []
+
+
+async def test_disruption_budget_holds_and_is_asked_again() -> None:
+    provider = FakeProvider(auto=False)
+    provider.show(REF, deletion_timestamp=STARTED_AT)
+    async with FakeApiServer() as fake:
+        fake.fail_next(EVICTION, 429, message="the budget says no", times=3)
+        async with open_world(
+            build_pod(), provider=provider, fake=fake, lost_timeout_seconds=60.0
+        ) as world:
+            await world.settle(70)
+            assert len(fake.calls(EVICTION)) == 1
+            assert "the budget says no" in fake.objects(EVENTS)[0]["message"]
+            await world.settle(60)
+            assert len(fake.calls(EVICTION)) == 4
+            assert world.pod()["metadata"]["deletionTimestamp"]
 
 
 async def test_refused_pod_is_offered_at_once_when_told_that_it_may_be() -> None:

@@ -1,0 +1,1 @@
+"""Pods through their whole life, between real clusters."""
