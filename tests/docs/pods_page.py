@@ -92,8 +92,8 @@ What the API lets change of a pod travels: labels, annotations, images, a shorte
 image that a webhook over there has rewritten, until the image changes at home. A change that the
 remote cluster refuses is told by an event `RemotePodChangeRefused` and tried again, ever more
 rarely: `kubectl debug` needs `--profile=baseline`, as remote namespaces forbid what its default
-profile asks for. A privileged ephemeral container isn't started. A pod that still waits for a node is made
-anew when the nodes behind its virtual node change; one that runs stays where it is.
+profile asks for. A privileged ephemeral container isn't started. A pod that still waits for a
+node is made anew when the nodes behind its virtual node change; one that runs stays where it is.
 
 ## Pods that make no progress
 
