@@ -9,7 +9,7 @@ from dataclasses import replace
 from certs.rotation import CsrCertificates, FileCertificates, SelfSignedCertificates
 from provider.acceptance import wait_accepted
 from provider.collector import set_known_aside
-from provider.config import CertificateMode, Config, HomeConfig, KubeletConfig
+from provider.config import CertificateMode, Config, HomeConfig, KubeletConfig, PodNetwork
 from provider.errors import MissingRightsError
 from provider.health import HealthServer
 from provider.lock import find_lock_key
@@ -19,7 +19,7 @@ from provider.node_config import ForeignUse
 from provider.node_plan import build_node_plan
 from provider.nodes.remote_nodes import NodePlan, RemoteNodes
 from provider.peering import Peering
-from provider.pods.namespaces import RemoteNamespaces
+from provider.pods.namespaces import BASELINE, PRIVILEGED, RemoteNamespaces
 from provider.pods.remote_pods import RemotePods
 from provider.pods.usage import OwnUsage, RemoteUsage
 from provider.reflection.dependents import Dependents
@@ -212,6 +212,13 @@ def build_provider(
 ) -> RemoteProvider:
     """Build the remote cluster's side."""
     nodes = RemoteNodes(remote, plan)
+    namespaces = RemoteNamespaces(
+        remote,
+        peering,
+        template=config.namespaces.remote,
+        adopt=config.namespaces.adopt,
+        pod_security=PRIVILEGED if config.pods.allow_host_access else BASELINE,
+    )
 
     def translate(node: str, pod: KubeObject, *, remote_namespace: str) -> TranslatedPod:
         placement = nodes.placement(node)
@@ -226,15 +233,20 @@ def build_provider(
             accepted_taints=config.nodes.tolerate,
             api_access=config.pods.api_access,
             home_api_server=config.pods.home_api_server,
+            allow_host_access=config.pods.allow_host_access,
+            name_namespace=namespaces.name,
         )
         return translate_pod(pod, context)
 
     def translate_back(pod: KubeObject) -> KubeObject:
-        return translate_status(pod, None, host_address=config.kubelet.address)
+        return translate_status(
+            pod,
+            None,
+            host_address=config.kubelet.address,
+            publish_pod_ips=config.pods.network is PodNetwork.ROUTED,
+            remaps=config.pods.remap_cidrs,
+        )
 
-    namespaces = RemoteNamespaces(
-        remote, peering, template=config.namespaces.remote, adopt=config.namespaces.adopt
-    )
     ignores_others = config.capacity.foreign_use is ForeignUse.IGNORE
     is_scoped = ignores_others and config.namespaces.all_named
     followed = tuple(namespaces.name(name) for name in config.namespaces.names)

@@ -11,6 +11,7 @@ from provider.mapping.errors import MappingError
 from provider.mapping.naming import NodeNaming
 from provider.mapping.selector import parse_named_selector
 from provider.taints import EFFECTS, parse_accepted_taint
+from provider.translation.addresses import parse_cidr_remap
 from provider.translation.pod import ApiServerAddress
 from vkubelet.config import PortRange
 from vkubelet.kube.names import is_dns_label, is_dns_subdomain, is_label_key, is_label_value
@@ -182,6 +183,11 @@ def read_timeout(value: object) -> object:
     if isinstance(duration, Duration) and duration.seconds <= 0:
         raise ValueError(f"{value!r} is no time-out: give a duration (such as 5m) or never")
     return duration
+
+
+def read_cidr_remap(value: object) -> object:
+    """Read FROM=TO."""
+    return parse_cidr_remap(value) if isinstance(value, str) else value
 
 
 def check_namespace_template(text: str) -> str:

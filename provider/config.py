@@ -26,12 +26,14 @@ from provider.checks import (
     check_namespace_template,
     check_selector,
     read_api_server,
+    read_cidr_remap,
     read_listen_address,
     read_port_range,
     read_timeout,
 )
 from provider.flags import Flag, Section
 from provider.node_config import CapacityConfig, DrainConfig, NodeConfig, RemovalConfig
+from provider.translation.addresses import CidrRemap, find_overlap
 from provider.translation.pod import ApiServerAddress
 from provider.translation.tokens import ApiAccess
 from vkubelet.config import DaemonSetPolicy, PortRange, UnreachableAction
@@ -43,6 +45,13 @@ class CertificateMode(enum.StrEnum):
     CSR = "csr"
     FILES = "files"
     SELF_SIGNED = "self-signed"
+
+
+class PodNetwork(enum.StrEnum):
+    """Whether addresses of remote pods can be reached from home."""
+
+    NONE = "none"
+    ROUTED = "routed"
 
 
 class LogLevel(enum.StrEnum):
@@ -166,6 +175,20 @@ class PodConfig(Section):
     ] = None
     """With --api-access home: where pods in the remote cluster reach home's API server."""
 
+    allow_host_access: Annotated[bool, Flag("--allow-host-access")] = False
+    """Let hostNetwork, hostPID, hostIPC, hostPath, hostPort and privileged travel; remote
+    namespaces that are made then get Pod Security `privileged` instead of `baseline`."""
+
+    network: Annotated[PodNetwork, Flag("--pod-network", "MODE")] = PodNetwork.NONE
+    """Pod addresses at home: none (they can't be reached from there) or routed (they can)."""
+
+    remap_cidrs: Annotated[
+        tuple[Annotated[CidrRemap, BeforeValidator(read_cidr_remap)], ...],
+        Flag("--remap-cidr", "FROM=TO"),
+    ] = ()
+    """With --pod-network routed: a pod network over there and the one of that size that it's routed
+    as at home; repeatable."""
+
     unschedulable_timeout: Annotated[
         Duration, BeforeValidator(read_timeout), Flag("--unschedulable-timeout", "DURATION")
     ] = Duration(math.inf)
@@ -185,6 +208,11 @@ class PodConfig(Section):
             raise ValueError("--home-api-server is required with --api-access home")
         if not at_home and self.home_api_server is not None:
             raise ValueError("--home-api-server goes with --api-access home only")
+        if self.remap_cidrs and self.network is not PodNetwork.ROUTED:
+            raise ValueError("--remap-cidr goes with --pod-network routed only")
+        overlap = find_overlap(self.remap_cidrs)
+        if overlap is not None:
+            raise ValueError(f"--remap-cidr {overlap[0]} and {overlap[1]} overlap")
         return self
 
 

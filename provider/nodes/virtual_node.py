@@ -124,7 +124,8 @@ def build_view(node: VirtualNode, group: NodeGroup, settings: NodeSettings) -> V
     home_only = {*settings.labels, EXCLUDE_FROM_LOAD_BALANCERS}
     if REGION not in _find_inherited_labels(group, settings):
         home_only.add(REGION)
-    return VirtualNodeView(node.name, node.labels, frozenset(home_only))
+    keys = frozenset(key for member in group.members for key in member.labels)
+    return VirtualNodeView(node.name, node.labels, frozenset(home_only), keys)
 
 
 def describe_mixed(group: NodeGroup) -> tuple[str, ...]:

@@ -21,6 +21,10 @@ from vkubelet.kube.objects import (
 logger = logging.getLogger(__name__)
 
 NAMESPACE_NAME_LENGTH = 63
+BASELINE = "baseline"
+PRIVILEGED = "privileged"
+"""Levels of Pod Security."""
+
 ANCHOR_NAME_PREFIX = "vkubelet-"
 ANCHOR_LIFETIME_SECONDS = 60.0  # how long an anchor is believed to be there without a look
 
@@ -42,8 +46,14 @@ def build_namespace_name(template: str, namespace: str, peering: Peering) -> str
     return f"{name[: NAMESPACE_NAME_LENGTH - 9].rstrip('-')}-{digest}"
 
 
-def build_namespace(name: str, home_namespace: str, peering: Peering) -> KubeObject:
-    """Build the Namespace that pods of a home namespace are reflected into."""
+def build_namespace(
+    name: str, home_namespace: str, peering: Peering, *, pod_security: str = BASELINE
+) -> KubeObject:
+    """
+    Build the Namespace that pods of a home namespace are reflected into.
+
+    Labels of the home namespace don't travel: they can't raise what Pod Security allows.
+    """
     return {
         "apiVersion": NAMESPACES.api_version,
         "kind": NAMESPACES.kind,
@@ -51,7 +61,7 @@ def build_namespace(name: str, home_namespace: str, peering: Peering) -> KubeObj
             "name": name,
             "labels": {
                 **peering.labels,
-                "pod-security.kubernetes.io/enforce": "baseline",
+                "pod-security.kubernetes.io/enforce": pod_security,
             },
             "annotations": {HOME_NAMESPACE: home_namespace},
         },
@@ -78,11 +88,30 @@ def build_anchor(namespace: str, peering: Peering) -> KubeObject:
 class RemoteNamespaces:
     """Makes remote namespaces ready for pods, once each, and remembers their anchors."""
 
-    def __init__(self, client: KubeClient, peering: Peering, *, template: str, adopt: bool) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        peering: Peering,
+        *,
+        template: str,
+        adopt: bool,
+        pod_security: str = BASELINE,
+    ) -> None:
+        """
+        Say which; nothing is made yet.
+
+        Args:
+            client: To the remote cluster.
+            peering: Whose namespaces they are.
+            template: Makes their names.
+            adopt: Whether one that isn't ours is used.
+            pod_security: Level that is enforced in those that are made; others keep theirs.
+        """
         self._client = client
         self._peering = peering
         self._template = template
         self._adopt = adopt
+        self._pod_security = pod_security
         self._anchors: dict[str, tuple[KubeObject, float]] = {}
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -122,7 +151,9 @@ class RemoteNamespaces:
         try:
             namespace = await self._client.get(NAMESPACES, key)
         except NotFoundError:
-            body = build_namespace(name, home_namespace, self._peering)
+            body = build_namespace(
+                name, home_namespace, self._peering, pod_security=self._pod_security
+            )
             try:
                 namespace = await self._client.create(NAMESPACES, body)
             except AlreadyExistsError:

@@ -32,11 +32,13 @@ class VirtualNodeView:
         labels: Its labels, as they are.
         home_only_keys: Keys that say nothing about physical nodes, beyond those that never do
             (`--node-label`, and what the virtual node got for want of a common label).
+        topology_keys: Label keys of the physical nodes behind it.
     """
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     home_only_keys: frozenset[str] = frozenset()
+    topology_keys: frozenset[str] = frozenset()
 
     def is_home_only(self, key: str) -> bool:
         """Whether a requirement on that label key is decided at home."""

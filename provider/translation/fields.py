@@ -1,7 +1,8 @@
 """
-What becomes of each field of a pod: the table that the code obeys and the documents show.
+What becomes of each field of a pod: the tables that the code obeys and the documents show.
 
-A field that isn't named here travels as it is, so that what is newer than this code survives.
+A field that isn't named here travels as it is, so that what is newer than this code survives; a
+test tells of fields that a new version of Kubernetes has and these tables lack.
 """
 
 import enum
@@ -39,13 +40,28 @@ class FieldRule:
         return self.warns and bool(value) and value != self.default
 
 
+_AS_IT_IS = FieldRule(Treatment.TRAVELS, "as it is")
+_HOST_ACCESS = FieldRule(Treatment.REFUSED, "host access, unless --allow-host-access")
+
+
+def _travelling(names: str) -> dict[str, FieldRule]:
+    return dict.fromkeys(names.split(), _AS_IT_IS)
+
+
 POD_SPEC_FIELDS: dict[str, FieldRule] = {
+    **_travelling(
+        "activeDeadlineSeconds dnsConfig dnsPolicy hostAliases hostUsers hostname hostnameOverride"
+        " os resources restartPolicy setHostnameAsFQDN shareProcessNamespace subdomain"
+        " terminationGracePeriodSeconds"
+    ),
     "nodeName": FieldRule(Treatment.REMOVED, "the remote scheduler chooses"),
     "nodeSelector": FieldRule(
         Treatment.REWRITTEN, "what speaks of virtual nodes is decided at home"
     ),
     "affinity": FieldRule(
-        Treatment.REWRITTEN, "the selection of the virtual node is AND-ed to every required term"
+        Treatment.REWRITTEN,
+        "the selection of the virtual node is AND-ed to every required term; pod (anti-)affinity is"
+        " kept among pods of this home cluster, where physical nodes have the topology key",
     ),
     "tolerations": FieldRule(
         Treatment.REWRITTEN, "only what --tolerate covers, and NoExecute not-ready, unreachable"
@@ -94,14 +110,111 @@ POD_SPEC_FIELDS: dict[str, FieldRule] = {
         Treatment.REFUSED, "RuntimeClasses of home aren't known to the remote cluster"
     ),
     "resourceClaims": FieldRule(Treatment.REFUSED, "ResourceClaims don't cross"),
-    "hostNetwork": FieldRule(Treatment.REFUSED, "host access, unless --allow-host-access"),
-    "hostPID": FieldRule(Treatment.REFUSED, "host access, unless --allow-host-access"),
-    "hostIPC": FieldRule(Treatment.REFUSED, "host access, unless --allow-host-access"),
+    "hostNetwork": _HOST_ACCESS,
+    "hostPID": _HOST_ACCESS,
+    "hostIPC": _HOST_ACCESS,
+    "securityContext": FieldRule(Treatment.TRAVELS, "see there; Pod Security applies over there"),
+    "enableServiceLinks": FieldRule(
+        Treatment.REWRITTEN, "false: Services don't cross, those over there aren't the pod's"
+    ),
     "topologySpreadConstraints": FieldRule(
-        Treatment.TRAVELS, "counted over the nodes of the selection (nodeAffinityPolicy Honor)"
+        Treatment.REWRITTEN,
+        "kept among pods of this home cluster, where physical nodes have the topology key; counted"
+        " over the nodes of the selection (nodeAffinityPolicy Honor)",
     ),
 }
-"""Fields of `spec` that don't simply travel, and those whose travelling needs a word."""
+"""Fields of `spec`."""
+
+CONTAINER_FIELDS: dict[str, FieldRule] = {
+    **_travelling(
+        "args command imagePullPolicy lifecycle livenessProbe name readinessProbe resizePolicy"
+        " restartPolicy restartPolicyRules startupProbe stdin stdinOnce targetContainerName"
+        " terminationMessagePath terminationMessagePolicy tty volumeDevices workingDir"
+    ),
+    "image": FieldRule(Treatment.TRAVELS, "also when it changes later"),
+    "resources": FieldRule(
+        Treatment.TRAVELS, "also when they change later; claims are refused with the pod's"
+    ),
+    "env": FieldRule(
+        Treatment.REWRITTEN,
+        "references name the copies; fieldRefs to namespace, UID, nodeName and serviceAccountName"
+        " become home's values; with --api-access home the address of home's API server",
+    ),
+    "envFrom": FieldRule(Treatment.REWRITTEN, "references name the copies"),
+    "ports": FieldRule(Treatment.TRAVELS, "a hostPort is host access, and refused as such"),
+    "securityContext": FieldRule(Treatment.TRAVELS, "see there; Pod Security applies over there"),
+    "volumeMounts": FieldRule(Treatment.REWRITTEN, "those of volumes that are left out go, too"),
+}
+"""Fields of containers, init containers and ephemeral containers."""
+
+SECURITY_CONTEXT_FIELDS: dict[str, FieldRule] = {
+    **_travelling(
+        "allowPrivilegeEscalation appArmorProfile capabilities fsGroup fsGroupChangePolicy"
+        " procMount readOnlyRootFilesystem runAsGroup runAsNonRoot runAsUser seLinuxChangePolicy"
+        " seLinuxOptions seccompProfile supplementalGroups supplementalGroupsPolicy sysctls"
+    ),
+    "privileged": _HOST_ACCESS,
+    "windowsOptions": FieldRule(
+        Treatment.TRAVELS, "hostProcess is host access, and refused as such"
+    ),
+}
+"""Fields of the securityContext of pods and containers."""
+
+_DRIVER = FieldRule(Treatment.REWRITTEN, "as it is; a Secret that it names becomes the copy")
+
+VOLUME_FIELDS: dict[str, FieldRule] = {
+    **_travelling(
+        "awsElasticBlockStore azureDisk emptyDir fc flocker gcePersistentDisk gitRepo glusterfs"
+        " image name nfs photonPersistentDisk portworxVolume quobyte vsphereVolume"
+    ),
+    **dict.fromkeys(
+        ("azureFile", "cephfs", "cinder", "csi", "flexVolume", "iscsi", "rbd", "scaleIO"), _DRIVER
+    ),
+    "storageos": _DRIVER,
+    "configMap": FieldRule(Treatment.REWRITTEN, "names the copy"),
+    "secret": FieldRule(Treatment.REWRITTEN, "names the copy"),
+    "downwardAPI": FieldRule(Treatment.REWRITTEN, "namespace and UID are home's"),
+    "projected": FieldRule(Treatment.REWRITTEN, "see there"),
+    "hostPath": _HOST_ACCESS,
+    "persistentVolumeClaim": FieldRule(Treatment.REFUSED, "claims don't cross"),
+    "ephemeral": FieldRule(Treatment.REFUSED, "claims don't cross"),
+}
+"""Fields of volumes."""
+
+PROJECTION_FIELDS: dict[str, FieldRule] = {
+    "configMap": FieldRule(Treatment.REWRITTEN, "names the copy"),
+    "secret": FieldRule(Treatment.REWRITTEN, "names the copy"),
+    "downwardAPI": FieldRule(Treatment.REWRITTEN, "namespace and UID are home's"),
+    "serviceAccountToken": FieldRule(
+        Treatment.REWRITTEN, "by --api-access: left out, delivered in a Secret, or the remote's"
+    ),
+    "clusterTrustBundle": FieldRule(Treatment.REFUSED, "ClusterTrustBundles don't cross"),
+    "podCertificate": FieldRule(Treatment.REFUSED, "certificates of home's signers don't cross"),
+}
+"""Sources of projected volumes."""
+
+ENV_SOURCE_FIELDS: dict[str, FieldRule] = {
+    "configMapKeyRef": FieldRule(Treatment.REWRITTEN, "names the copy"),
+    "secretKeyRef": FieldRule(Treatment.REWRITTEN, "names the copy"),
+    "fieldRef": FieldRule(
+        Treatment.REWRITTEN, "home's value; hostIP, podIP and the like are the remote kubelet's"
+    ),
+    "fileKeyRef": _AS_IT_IS,
+    "resourceFieldRef": _AS_IT_IS,
+}
+"""Where a variable's value comes from."""
+
+FIELDS_BY_TYPE: dict[str, dict[str, FieldRule]] = {
+    "PodSpec": POD_SPEC_FIELDS,
+    "Container": CONTAINER_FIELDS,
+    "EphemeralContainer": CONTAINER_FIELDS,
+    "PodSecurityContext": SECURITY_CONTEXT_FIELDS,
+    "SecurityContext": SECURITY_CONTEXT_FIELDS,
+    "Volume": VOLUME_FIELDS,
+    "VolumeProjection": PROJECTION_FIELDS,
+    "EnvVarSource": ENV_SOURCE_FIELDS,
+}
+"""The tables by the name that Kubernetes' API has for what they are about."""
 
 HOST_ACCESS_FIELDS = ("hostNetwork", "hostPID", "hostIPC")
 

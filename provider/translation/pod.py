@@ -1,6 +1,6 @@
 """Home pod to remote pod."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from provider.labels import (
@@ -21,6 +21,7 @@ from provider.translation.changes import note_applied
 from provider.translation.dependents import DependentNames, find_dependents, write_dependents
 from provider.translation.downward import HomeFacts, rewrite_variable, rewrite_volume
 from provider.translation.fields import POD_SPEC_FIELDS, REMOVED_FIELDS
+from provider.translation.neighbours import Neighbourhood, translate_neighbours
 from provider.translation.refusals import check_can_travel, find_host_access
 from provider.translation.renaming import (
     rename_in_container,
@@ -68,6 +69,7 @@ class TranslationContext:
         allow_host_access: Whether host access travels.
         api_access: Which API server the pod can reach.
         home_api_server: Where home's is; with `home` access.
+        name_namespace: Names the remote namespace of a home namespace.
     """
 
     home_cluster_uid: str
@@ -80,6 +82,16 @@ class TranslationContext:
     allow_host_access: bool = False
     api_access: ApiAccess = ApiAccess.NONE
     home_api_server: ApiServerAddress | None = None
+    name_namespace: Callable[[str], str] = str
+
+    @property
+    def neighbourhood(self) -> Neighbourhood:
+        """Where the pod meets others."""
+        return Neighbourhood(
+            home_cluster_uid=self.home_cluster_uid,
+            topology_keys=self.node.topology_keys,
+            name_namespace=self.name_namespace,
+        )
 
     def names(self, namespace: str) -> DependentNames:
         """Return the names of copies of what is in a home namespace."""
@@ -192,9 +204,19 @@ def _translate_spec(
     removed = set(REMOVED_FIELDS)
     if context.api_access is ApiAccess.REMOTE:
         removed -= SERVICE_ACCOUNT_FIELDS
-    rebuilt = {"nodeSelector", "affinity", "tolerations", "volumes", *removed}
+    rebuilt = {
+        "nodeSelector",
+        "affinity",
+        "tolerations",
+        "topologySpreadConstraints",
+        "volumes",
+        *removed,
+    }
     remote = {key: value for key, value in spec.items() if key not in rebuilt}
     remote |= confine_pod(spec, context.node, context.selection)
+    neighbours, _ = translate_neighbours(spec, remote["affinity"], context.neighbourhood)
+    remote |= neighbours
+    remote["enableServiceLinks"] = False
     tolerations = translate_tolerations(spec.get("tolerations") or [], context.accepted_taints)
     if tolerations:
         remote["tolerations"] = tolerations
@@ -282,8 +304,10 @@ def _find_warnings(spec: KubeObject, context: TranslationContext) -> Iterator[st
     lost = describe_lost_tolerations(spec.get("tolerations") or [], context.accepted_taints)
     if lost:
         yield f"tolerations {', '.join(lost)} don't travel: --tolerate doesn't cover them"
+    _, apart = translate_neighbours(spec, spec.get("affinity") or {}, context.neighbourhood)
+    yield from apart
     for constraint in spec.get("topologySpreadConstraints") or []:
-        if _may_block(constraint):
+        if constraint.get("topologyKey") in context.node.topology_keys and _may_block(constraint):
             yield (
                 f"topologySpreadConstraint on {constraint.get('topologyKey', '')} travels, but with"
                 " minDomains or nodeAffinityPolicy Ignore it may keep the pod from every node"

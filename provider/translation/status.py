@@ -5,8 +5,10 @@ Only what a kubelet reports crosses, and only about what the home pod has: the r
 have put more containers into its pod.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
+from provider.translation.addresses import CidrRemap, translate_pod_ips
 from vkubelet.kube.objects import KubeObject
 
 KUBELET_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
@@ -26,6 +28,7 @@ def translate_status(
     *,
     host_address: str,
     publish_pod_ips: bool = False,
+    remaps: Sequence[CidrRemap] = (),
 ) -> KubeObject:
     """
     Make the home status of a remote pod; neither pod is changed.
@@ -38,6 +41,7 @@ def translate_status(
         home_pod: What the status is filtered to; None if it isn't known, then nothing is filtered.
         host_address: Address of the virtual node, "" if it has none.
         publish_pod_ips: Whether pod addresses can be reached from home.
+        remaps: How they are routed there.
     """
     remote: dict[str, Any] = remote_pod.get("status") or {}
     status: KubeObject = {"phase": "Pending"}
@@ -53,7 +57,7 @@ def translate_status(
     if host_address:
         status |= {"hostIP": host_address, "hostIPs": [{"ip": host_address}]}
     if publish_pod_ips:
-        status |= {key: remote[key] for key in ("podIP", "podIPs") if remote.get(key)}
+        status |= translate_pod_ips(remote, remaps)
     if status["phase"] == "Pending":
         status |= _explain_pending(remote)
     return status

@@ -1,10 +1,12 @@
 """The tree of values: frozen, and known as a whole."""
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
 from provider.checks import ListenAddress
-from provider.config import Config
+from provider.config import Config, PodNetwork
 from provider.configuration import load_config
 from provider.errors import ConfigError
 from provider.translation.tokens import ApiAccess
@@ -62,3 +64,38 @@ def test_access_to_homes_api_server() -> None:
     config = load_config(Config, file=None, environment={}, flags={**FLAGS, **flags})
     assert config.pods.api_access is ApiAccess.HOME
     assert str(config.pods.home_api_server) == "api.home.example:6443"
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (
+            {"--remap-cidr": ["10.0.0.0/8=11.0.0.0/8"]},
+            "--remap-cidr goes with --pod-network routed only",
+        ),
+        (
+            {
+                "--pod-network": "routed",
+                "--remap-cidr": ["10.0.0.0/8=11.0.0.0/8", "10.1.0.0/16=12.1.0.0/16"],
+            },
+            "--remap-cidr 10.0.0.0/8=11.0.0.0/8 and 10.1.0.0/16=12.1.0.0/16 overlap",
+        ),
+        (
+            {"--pod-network": "routed", "--remap-cidr": ["10.0.0.0/8"]},
+            "--remap-cidr.*is not FROM=TO",
+        ),
+        ({"--unschedulable-timeout": "0s"}, "--unschedulable-timeout.*give a duration"),
+        ({"--remote-lost-timeout": "soon"}, "--remote-lost-timeout.*is not a duration"),
+    ],
+)
+def test_settings_of_pods_that_make_no_sense(flags: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        load_config(Config, file=None, environment={}, flags={**FLAGS, **flags})
+
+
+def test_pods_by_default() -> None:
+    pods = load_config(Config, file=None, environment={}, flags=FLAGS).pods
+    assert not pods.allow_host_access
+    assert pods.network is PodNetwork.NONE
+    assert pods.unschedulable_timeout.finite_seconds is None
+    assert pods.remote_lost_timeout.finite_seconds == 300

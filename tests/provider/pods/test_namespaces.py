@@ -32,6 +32,17 @@ def test_a_name_from_the_template() -> None:
     assert build_namespace_name("{remote_cluster}-x", "demo", PEERING) == "cloud-x"
 
 
+@pytest.mark.parametrize("level", ["baseline", "privileged"])
+async def test_pod_security_is_enforced_in_what_is_made(fake: FakeApiServer, level: str) -> None:
+    async with fake.client("remote") as client:
+        namespaces = RemoteNamespaces(
+            client, PEERING, template=TEMPLATE, adopt=False, pod_security=level
+        )
+        await namespaces.ensure("demo")
+    labels = fake.get(NAMESPACES, "", "demo-home")["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == level
+
+
 def test_long_names_are_cut_and_stay_apart() -> None:
     names = {
         build_namespace_name(TEMPLATE, namespace, PEERING)

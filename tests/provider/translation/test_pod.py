@@ -18,7 +18,11 @@ CONTEXT = TranslationContext(
     home_cluster_uid="h-1",
     peering="cloud",
     remote_namespace="shop-home",
-    node=VirtualNodeView("vn", {"type": "virtual-kubelet"}),
+    node=VirtualNodeView(
+        "vn",
+        {"type": "virtual-kubelet"},
+        topology_keys=frozenset({"kubernetes.io/hostname", "zone"}),
+    ),
     selection=Selection.of_selector(parse_selector("type!=virtual-kubelet")),
     accepted_taints=(parse_accepted_taint("spot"),),
     anchor=ANCHOR,
@@ -114,7 +118,7 @@ def test_an_ordinary_pod_travels_without_a_warning() -> None:
         },
         "spec": {
             "containers": [{"name": "app", "image": "web:1"}],
-            "enableServiceLinks": True,
+            "enableServiceLinks": False,
             "restartPolicy": "Always",
             "terminationGracePeriodSeconds": 30,
             "automountServiceAccountToken": False,
@@ -330,6 +334,25 @@ def test_spread_constraints_travel_as_they_are(soft: dict[str, Any]) -> None:
     translated = translate_pod(home_pod(topologySpreadConstraints=[constraint]), CONTEXT)
     assert translated.pod["spec"]["topologySpreadConstraints"] == [constraint]
     assert translated.warnings == ()
+
+
+def test_a_spread_over_what_no_physical_node_has_is_left_out_with_a_word() -> None:
+    constraint = {"topologyKey": "rack", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    translated = translate_pod(home_pod(topologySpreadConstraints=[constraint]), CONTEXT)
+    assert "topologySpreadConstraints" not in translated.pod["spec"]
+    (warning,) = translated.warnings
+    assert warning.startswith("topologySpreadConstraint on rack doesn't travel")
+
+
+def test_pods_that_keep_apart_keep_apart_over_there() -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone"}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    translated = translate_pod(home_pod(affinity=affinity), CONTEXT)
+    assert translated.warnings == ()
+    found = translated.pod["spec"]["affinity"]
+    (there,) = found["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert there["labelSelector"]["matchExpressions"][0]["values"] == ["h-1"]
+    assert "nodeAffinity" in found
 
 
 def test_a_pod_that_uses_a_claim_is_refused() -> None:

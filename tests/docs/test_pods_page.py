@@ -1,7 +1,0 @@
-"""The page of what travels is what the translation does."""
-
-from tests.docs.pods_page import PAGE, render
-
-
-def test_page_is_up_to_date() -> None:
-    assert PAGE.read_text(encoding="utf-8") == render()
