@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from tests.cluster.errors import ClusterError
 
-_POLL_SECONDS = 0.05
+_POLL_SECONDS = 0.15  # a probe by kubectl costs as much of a core
 
 
 async def wait_until(

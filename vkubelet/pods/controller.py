@@ -229,8 +229,10 @@ class PodController:
     def _note_stuck(self, case: Case, now: float) -> None:
         """Have the time run of a pod that no place is found for, or that somebody else deletes."""
         mine, memory = case.mine, case.memory
-        if mine is None or (mine.terminal and not status.always_restarts(case.home)):
-            memory.note_stuck(None, None, now)  # nothing is there, or its end is the pod's end
+        if case.pod is None or mine is None:
+            memory.note_stuck(None, None, now)
+        elif mine.terminal and not status.always_restarts(case.home):
+            memory.note_stuck(None, None, now)  # its end is the pod's end
         elif mine.deleting and memory.asked_uid != mine.ref.uid:
             memory.note_stuck(Stuck.DELETED, self._policy.lost_timeout_seconds, now)
         elif mine.unschedulable and not mine.deleting:

@@ -204,7 +204,8 @@ async def test_without_the_right_to_list_all_pods(
             "Role",
             "tenant",
             [
-                _rule(["pods"], ["get", "list", "watch", "create", "delete"]),
+                _rule(["pods"], ["get", "list", "watch", "create", "patch", "delete"]),
+                _rule(["pods/ephemeralcontainers", "pods/resize"], ["patch"]),
                 _rule(["pods/log", "pods/exec", "pods/attach", "pods/portforward"], ["get"]),
                 _rule(["pods/exec", "pods/attach", "pods/portforward"], ["create"]),
                 _rule(["namespaces"], ["get"]),

@@ -43,8 +43,8 @@ def forward(api: CoreV1Api, namespace: str, pod: str, *ports: str) -> int:
     )
     connection = forwarded.socket(int(port))
     connection.settimeout(TIMEOUT_SECONDS)
-    connection.sendall(sys.stdin.read().encode())
-    with contextlib.suppress(ConnectionResetError):
+    with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+        connection.sendall(sys.stdin.read().encode())
         while part := connection.recv(100):
             sys.stdout.write(part.decode())
     error = forwarded.error(int(port))

@@ -60,6 +60,15 @@ async def test_orphan_is_deleted_only_after_asking_the_api_server() -> None:
         assert "delete pods" not in world.writes()
 
 
+@pytest.mark.parametrize("phase", ["Running", "Succeeded", "Failed"])
+async def test_orphan_is_deleted_whatever_became_of_it(phase: str) -> None:
+    provider = FakeProvider()
+    provider.show(REF, build_running_status(phase=phase))
+    async with open_world(provider=provider) as world:
+        await world.settle()
+        assert provider.deleted == [(REF, None)]
+
+
 async def test_orphan_stays_while_the_api_server_fails() -> None:
     provider = FakeProvider()
     provider.show(REF)

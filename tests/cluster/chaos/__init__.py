@@ -1,0 +1,1 @@
+"""Whatever fails, both sides agree in the end."""
