@@ -13,7 +13,7 @@ JOBS ?= 3
 .PHONY: help binaries check test e2e soak demo bench clusters lock clean
 
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 	@echo "Variables: PYTHON, KUBERNETES_VERSION, VKUBELET_CACHE, ARGS (test, bench), JOBS (test), MAPPING and EXIT (demo), QUICK (bench)"
 
 # Made anew when it's missing, doesn't run, or is of too old a Python.
