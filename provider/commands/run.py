@@ -6,6 +6,7 @@ import sys
 from typing import Final
 
 from provider.app import run
+from provider.buffers import shrink_tls_buffers
 from provider.collector import calm_collector
 from provider.config import Config
 from provider.errors import StartError
@@ -35,6 +36,7 @@ def main(config: Config) -> int:
     """
     exit_code = 0
     calm_collector()
+    shrink_tls_buffers()
     mapping = build_mapping(config.nodes, config.remote.cluster)
     try:
         with asyncio.Runner(loop_factory=LOOP_FACTORY) as runner:

@@ -1,7 +1,7 @@
 """
 `make bench`: figures that are promised, measured.
 
-    python -m tests.bench [nodes] [ledger]
+    python -m tests.bench [nodes] [ledger] [streams]
 
 QUICK=1 measures less, in less time. The figures go to build/bench.json, too.
 """
@@ -19,7 +19,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import ledger, nodes
+from tests.bench import ledger, nodes, streams
 from tests.bench.figures import Figure
 from tests.cluster.errors import ClusterError
 
@@ -33,7 +33,11 @@ class Bench(Protocol):
         """Measure; less of it if it's to be quick."""
 
 
-BENCHES: Mapping[str, Bench] = {"nodes": nodes.run, "ledger": ledger.run}
+BENCHES: Mapping[str, Bench] = {
+    "nodes": nodes.run,
+    "ledger": ledger.run,
+    "streams": streams.run,
+}
 
 
 def show(console: Console, figures: Sequence[Figure]) -> None:

@@ -1,0 +1,37 @@
+"""Buffers of TLS connections, which many connections multiply."""
+
+import asyncio
+import asyncio.sslproto
+import ssl
+from pathlib import Path
+
+import pytest
+
+from provider.buffers import TLS_BUFFER_BYTES, shrink_tls_buffers
+from tests.vkubelet.kube.certificates import Authority, server_context
+
+SIZE = 3_000_000
+
+
+async def test_connections_take_less_and_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = asyncio.sslproto.SSLProtocol.max_size
+    monkeypatch.setattr(asyncio.sslproto.SSLProtocol, "max_size", before)  # put back at the end
+    shrink_tls_buffers()
+    authority = Authority()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"x" * SIZE)
+        await writer.drain()
+        writer.close()
+
+    context = server_context(authority, tmp_path)
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as server:
+        port = server.sockets[0].getsockname()[1]
+        trust = ssl.create_default_context(cadata=authority.pem.decode())
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
+        protocol = writer.transport._ssl_protocol  # type: ignore[attr-defined]  # its buffer counts
+        assert len(protocol._ssl_buffer) == TLS_BUFFER_BYTES < before
+        assert len(await reader.read()) == SIZE
+        writer.close()
