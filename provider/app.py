@@ -312,6 +312,8 @@ def build_policy(config: Config, peering: Peering) -> KubeletPolicy:
         drain_timeout_seconds=config.removal.drain_timeout.seconds,
         unschedulable_timeout_seconds=config.pods.unschedulable_timeout.finite_seconds,
         lost_timeout_seconds=config.pods.remote_lost_timeout.finite_seconds,
+        stream_creation_seconds=config.kubelet.stream_creation_timeout.seconds,
+        stream_idle_seconds=config.kubelet.stream_idle_timeout.finite_seconds or 0.0,
         pass_websockets=not config.kubelet.no_websockets,
     )
 

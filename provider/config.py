@@ -27,6 +27,7 @@ from provider.checks import (
     check_selector,
     read_api_server,
     read_cidr_remap,
+    read_duration,
     read_listen_address,
     read_port_range,
     read_timeout,
@@ -242,6 +243,16 @@ class KubeletConfig(Section):
     approve_csr: Annotated[bool, Flag("--approve-csr")] = False
     """Approve our own signing requests (needs the right to)."""
 
+    stream_creation_timeout: Annotated[
+        Duration, BeforeValidator(read_duration), Flag("--stream-creation-timeout", "DURATION")
+    ] = Duration(30)
+    """How long a client may take to open all streams of exec, attach or port-forward."""
+
+    stream_idle_timeout: Annotated[
+        Duration, BeforeValidator(read_timeout), Flag("--stream-idle-timeout", "DURATION")
+    ] = Duration(4 * 3600)
+    """How long exec, attach or port-forward may pass no data before it is ended; or never."""
+
     no_websockets: Annotated[bool, Flag("--no-kubelet-websockets")] = False
     """Don't declare that we take WebSockets: API servers (1.36 or later) then send us SPDY."""
 
@@ -256,6 +267,8 @@ class KubeletConfig(Section):
                 raise ValueError(f"{flag} is required with --certificates files")
             if not files and value is not None:
                 raise ValueError(f"{flag} goes with --certificates files only")
+        if self.stream_creation_timeout.seconds <= 0:
+            raise ValueError("--stream-creation-timeout must be longer than 0s")
         if self.approve_csr and self.certificates is not CertificateMode.CSR:
             raise ValueError("--approve-csr goes with --certificates csr only")
         return self

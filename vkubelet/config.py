@@ -127,6 +127,9 @@ class KubeletPolicy:
         kubelet_version: nodeInfo.kubeletVersion where the provider gives none.
         pass_websockets: Whether API servers may pass clients' WebSockets on to our port (1.36 and
             later do if the Node declares it); else they turn them into SPDY.
+        stream_creation_seconds: How long a client may take to open all streams of a command.
+        stream_idle_seconds: How long a command or port-forward may pass no data either way; 0: for
+            ever.
         lease_duration_seconds: Life of a node's Lease.
         lease_renew_seconds: How often the Lease is renewed.
         status_resync_seconds: How often a node's status is written though nothing changed.
@@ -158,6 +161,8 @@ class KubeletPolicy:
     placeholder_condition: str = "vkubelet.io/Placeholder"
     kubelet_version: str = ""
     pass_websockets: bool = True
+    stream_creation_seconds: float = 30.0
+    stream_idle_seconds: float = 4 * 60 * 60.0
     lease_duration_seconds: int = 40
     lease_renew_seconds: float = 10.0
     status_resync_seconds: float = 300.0

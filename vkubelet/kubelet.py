@@ -27,6 +27,7 @@ from vkubelet.server.authorization import Authorizer
 from vkubelet.server.client_ca import ClientCa
 from vkubelet.server.errors import ListenError, ServingCertificateError
 from vkubelet.server.listener import NodeServer, serve_node
+from vkubelet.server.policy import ServerPolicy
 from vkubelet.server.services import KubeletServices
 from vkubelet.server.tls import ServingTls
 from vkubelet.supervision import run_component
@@ -94,6 +95,10 @@ class Kubelet:
             authenticator=Authenticator(home),
             authorizer=Authorizer(home),
             capacity=self._nodes.capacity,
+            policy=ServerPolicy(
+                stream_creation_seconds=policy.stream_creation_seconds,
+                stream_idle_seconds=policy.stream_idle_seconds,
+            ),
         )
         self._ports: dict[str, int] = {}
         self._failures: dict[str, int] = {}

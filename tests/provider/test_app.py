@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
-from provider.app import Application, identify_peering, read_mapping_state
+from provider.app import Application, build_policy, identify_peering, read_mapping_state
 from provider.config import Config
+from provider.configuration import load_config
 from provider.errors import MissingRightsError, StartError
 from provider.labels import HOME_POD_UID
 from provider.mapping.split import SliceAssignment
 from provider.node_plan import build_mapping
 from tests.fakes.api_server import ApiCall, FakeApiServer
 from tests.fakes.physical_nodes import raw_node
+from tests.provider.test_configuration import FLAGS
 from tests.provider.values import PEERING, build_home_pod
 from vkubelet.errors import ShutdownRequested
 from vkubelet.kube.objects import LEASES, NODES, PODS, KubeObject
@@ -194,3 +196,18 @@ async def test_names_and_slices_are_read_off_our_nodes() -> None:
         state = await read_mapping_state(client, PEERING)
         assert state.names == {"cloud-1": "cluster"}
         assert state.assignments == {"cluster": SliceAssignment(plain=False, slots={"n1": 1})}
+
+
+def test_what_is_configured_is_what_the_kubelet_goes_by() -> None:
+    flags = {
+        "--stream-idle-timeout": "never",
+        "--stream-creation-timeout": "9s",
+        "--unschedulable-timeout": "7m",
+        "--remote-lost-timeout": "never",
+    }
+    config = load_config(Config, file=None, environment={}, flags={**FLAGS, **flags})
+    policy = build_policy(config, PEERING)
+    assert policy.stream_idle_seconds == 0
+    assert policy.stream_creation_seconds == 9
+    assert policy.unschedulable_timeout_seconds == 420
+    assert policy.lost_timeout_seconds is None

@@ -84,6 +84,8 @@ def test_access_to_homes_api_server() -> None:
             {"--pod-network": "routed", "--remap-cidr": ["10.0.0.0/8"]},
             "--remap-cidr.*is not FROM=TO",
         ),
+        ({"--stream-creation-timeout": "0s"}, "--stream-creation-timeout must be longer"),
+        ({"--stream-idle-timeout": "0"}, "--stream-idle-timeout.*or never"),
         ({"--unschedulable-timeout": "0s"}, "--unschedulable-timeout.*give a duration"),
         ({"--remote-lost-timeout": "soon"}, "--remote-lost-timeout.*is not a duration"),
     ],

@@ -312,6 +312,14 @@ async def test_component_that_ends_ends_the_kubelet(tmp_path: Path) -> None:
         assert raised.group_contains(ComponentExitedError)
 
 
+async def test_servers_go_by_the_policys_timeouts() -> None:
+    async with FakeApiServer() as fake, fake.client("home") as client:
+        policy = build_policy(stream_idle_seconds=7.0, stream_creation_seconds=5.0)
+        kubelet = Kubelet(FakeProvider(), client, SelfSignedCertificates(Path()), policy)
+        served = kubelet._services.policy
+        assert (served.stream_idle_seconds, served.stream_creation_seconds) == (7.0, 5.0)
+
+
 async def test_many_pods_and_a_slow_api_delay_no_lease(tmp_path: Path) -> None:
     async with FakeApiServer() as fake:
         for number in range(200):
