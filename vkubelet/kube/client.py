@@ -1,12 +1,9 @@
 """A client to one Kubernetes API server: verbs in, raw JSON out, errors as one tree."""
 
-import enum
-import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Self, TypeVar
-from urllib.parse import quote, urlencode
 
 import aiohttp
 import msgspec
@@ -20,6 +17,19 @@ from vkubelet.kube.objects import (
     decode_object,
     encode_object,
 )
+from vkubelet.kube.pipeline import Pipeline
+from vkubelet.kube.requests import (
+    APPLY,
+    JSON,
+    PatchType,
+    collection_path,
+    key_of,
+    object_path,
+    quote_path,
+    with_pairs,
+    with_query,
+    without_query,
+)
 from vkubelet.kube.transport import Transport
 from vkubelet.kube.upgrade import UpgradedConnection
 from vkubelet.kube.watching import StreamError, WatchEvent, parse_event, split_lines
@@ -27,18 +37,6 @@ from vkubelet.kube.watching import StreamError, WatchEvent, parse_event, split_l
 T = TypeVar("T")
 
 __all__ = ["KubeClient", "ObjectPage", "PatchType", "WatchEvent"]
-
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9/._~-]*")
-_APPLY = "application/apply-patch+yaml"
-_JSON = "application/json"
-
-
-class PatchType(enum.StrEnum):
-    """Content types of a PATCH."""
-
-    JSON = "application/json-patch+json"
-    MERGE = "application/merge-patch+json"
-    STRATEGIC = "application/strategic-merge-patch+json"
 
 
 class ObjectPage(msgspec.Struct, frozen=True):
@@ -90,6 +88,7 @@ class KubeClient:
         self, access: ClusterAccess, *, name: str, request_timeout_seconds: float = 30.0
     ) -> None:
         self.name = name
+        self._access = access
         self._request_timeout_seconds = request_timeout_seconds
         self._transport = Transport(access, name=name, timeout_seconds=request_timeout_seconds)
 
@@ -114,7 +113,7 @@ class KubeClient:
         self, resource: Resource, key: NamespacedName, *, subresource: str = ""
     ) -> KubeObject:
         """Read an object."""
-        path = _object_path(resource, key, subresource)
+        path = object_path(resource, key, subresource)
         return self._decode(decode_object, await self._transport.call("get", "GET", path), path)
 
     async def list_page(
@@ -136,7 +135,7 @@ class KubeClient:
             "continue": continue_token,
             "resourceVersion": resource_version,
         }
-        path = _with_query(_quote(resource.path(namespace)), query)
+        path = with_query(quote_path(resource.path(namespace)), query)
         answer = await self._transport.call("list", "GET", path)
         return self._decode(lambda body: _parse_page(body, resource), answer, path)
 
@@ -203,7 +202,7 @@ class KubeClient:
         }
         if send_initial_events:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-        path = _with_query(_quote(resource.path(namespace)), query)
+        path = with_query(quote_path(resource.path(namespace)), query)
         async with self._transport.stream(
             "watch", path, open_within_seconds=self._request_timeout_seconds
         ) as response:
@@ -231,17 +230,13 @@ class KubeClient:
         budget that is used up, not of a busy server, and is raised at once.
         """
         namespace = namespace or body.get("metadata", {}).get("namespace", "")
-        if resource.namespaced and not namespace:
-            raise ValueError(f"a {resource.kind} needs a namespace")
-        if bool(name) != bool(subresource):
-            raise ValueError("name and subresource only work together")
-        path = _quote(resource.path(namespace, name, subresource))
+        path = collection_path(resource, namespace, name, subresource)
         answer = await self._transport.call(
             "create",
             "POST",
             path,
             body=encode_object(body),
-            content_type=_JSON,
+            content_type=JSON,
             retry_throttled=subresource != "eviction",
         )
         return self._decode(decode_object, answer, path)
@@ -250,8 +245,8 @@ class KubeClient:
         self, resource: Resource, body: KubeObject, *, subresource: str = ""
     ) -> KubeObject:
         """PUT an object; its metadata.resourceVersion is the precondition."""
-        path = _object_path(resource, _key_of(body), subresource)
-        return await self._write("update", "PUT", path, body, _JSON)
+        path = object_path(resource, key_of(body), subresource)
+        return await self._write("update", "PUT", path, body, JSON)
 
     async def apply(
         self,
@@ -264,8 +259,8 @@ class KubeClient:
     ) -> KubeObject:
         """Server-side apply; the key comes from the body's metadata."""
         query = {"fieldManager": field_manager, "force": "true" if force else ""}
-        path = _with_query(_object_path(resource, _key_of(body), subresource), query)
-        return await self._write("apply", "PATCH", path, body, _APPLY)
+        path = with_query(object_path(resource, key_of(body), subresource), query)
+        return await self._write("apply", "PATCH", path, body, APPLY)
 
     async def patch(
         self,
@@ -277,7 +272,7 @@ class KubeClient:
         subresource: str = "",
     ) -> KubeObject:
         """Patch an object or subresource."""
-        path = _object_path(resource, key, subresource)
+        path = object_path(resource, key, subresource)
         return await self._write("patch", "PATCH", path, patch, patch_type.value)
 
     async def delete(
@@ -302,14 +297,18 @@ class KubeClient:
         await self._transport.call(
             "delete",
             "DELETE",
-            _object_path(resource, key, ""),
+            object_path(resource, key, ""),
             body=encode_object(options),
-            content_type=_JSON,
+            content_type=JSON,
         )
+
+    def open_pipeline(self) -> Pipeline:
+        """Give a connection for many small writes in one go; an async context manager."""
+        return Pipeline(self._access, self._transport)
 
     async def get_bytes(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """GET any path (`/livez`, `/version`), with the call time-out."""
-        return await self._transport.call("get", "GET", _with_query(_quote(path), query or {}))
+        return await self._transport.call("get", "GET", with_query(quote_path(path), query or {}))
 
     async def wait_recovered(self) -> None:
         """Wait until the server answers again after a call that failed by no fault of the call."""
@@ -319,20 +318,20 @@ class KubeClient:
         self, path: str, query: Sequence[tuple[str, str]] = ()
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         """GET a path as an endless body (logs); a failure status raises before entering."""
-        return self._transport.stream("stream", _with_pairs(path, query))
+        return self._transport.stream("stream", with_pairs(path, query))
 
     def connect_websocket(
         self, path: str, query: Sequence[tuple[str, str]], *, protocols: Sequence[str]
     ) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
         """Open a WebSocket to a subresource (exec …); a refusal raises the server's Status."""
-        return self._transport.websocket(_with_pairs(path, query), protocols)
+        return self._transport.websocket(with_pairs(path, query), protocols)
 
     def connect_spdy(
         self, path: str, query: Sequence[tuple[str, str]], *, protocols: Sequence[str]
     ) -> AbstractAsyncContextManager[UpgradedConnection]:
         """Open a SPDY/3.1 connection to a subresource; a refusal raises the server's Status."""
         return self._transport.upgrade(
-            _with_pairs(path, query), upgrade="SPDY/3.1", protocols=protocols
+            with_pairs(path, query), upgrade="SPDY/3.1", protocols=protocols
         )
 
     async def _write(
@@ -348,32 +347,8 @@ class KubeClient:
             return decode(answer)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise self._transport.protocol_error(
-                path.partition("?")[0], f"the answer isn't what an API server sends: {error}"
+                without_query(path), f"the answer isn't what an API server sends: {error}"
             ) from error
-
-
-def _key_of(body: KubeObject) -> NamespacedName:
-    metadata = body.get("metadata", {})
-    return NamespacedName(metadata.get("namespace", ""), metadata.get("name", ""))
-
-
-def _object_path(resource: Resource, key: NamespacedName, subresource: str) -> str:
-    """Path of one object; without a name a delete would empty the whole collection."""
-    if not key.name or (resource.namespaced and not key.namespace):
-        raise ValueError(f"{key.namespace}/{key.name} isn't the key of a {resource.kind}")
-    return _quote(resource.path(key.namespace, key.name, subresource))
-
-
-def _quote(path: str) -> str:
-    return path if _PLAIN_PATH.fullmatch(path) else quote(path)
-
-
-def _with_query(path: str, query: Mapping[str, str]) -> str:
-    return _with_pairs(path, [(name, value) for name, value in query.items() if value])
-
-
-def _with_pairs(path: str, query: Sequence[tuple[str, str]]) -> str:
-    return f"{path}?{urlencode(query)}" if query else path
 
 
 def _parse_page(body: bytes, resource: Resource) -> ObjectPage:

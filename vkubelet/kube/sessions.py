@@ -6,7 +6,7 @@ from typing import Any
 import aiohttp
 
 from vkubelet import __version__
-from vkubelet.kube.upgrade import watch_peer
+from vkubelet.kube.dialing import watch_peer
 
 KEEP_ALIVE_SECONDS = 30.0
 """Idle connections go before a server (90 s) or load balancer (60 s) cuts them under a request."""

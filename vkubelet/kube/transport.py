@@ -24,6 +24,7 @@ from vkubelet.kube.errors import (
 from vkubelet.kube.failures import describe_network_error
 from vkubelet.kube.metrics import REQUESTS
 from vkubelet.kube.recovery import Recovery
+from vkubelet.kube.requests import without_query
 from vkubelet.kube.sessions import open_session
 from vkubelet.kube.statuses import build_status_error
 from vkubelet.kube.upgrade import CLOSE_SECONDS, UpgradedConnection, open_upgrade
@@ -117,12 +118,12 @@ class Transport:
                 if not 200 <= response.status < 300:
                     raise await _read_failure(response)
                 answer = await _read_body(response, MAX_BODY_BYTES)
-                self._count(verb, response.status)
+                self.count(verb, response.status)
                 return answer
 
         return await self._attempt(
             verb,
-            f"{method} {_without_query(path)}",
+            f"{method} {without_query(path)}",
             send,
             self._timeout_seconds,
             retry_throttled=retry_throttled,
@@ -147,10 +148,10 @@ class Transport:
             response = await self._streams.request(
                 "GET", timeout=limits, **_request_arguments(connection, path)
             )
-            self._count(verb, response.status)
+            self.count(verb, response.status)
             return response
 
-        what = f"GET {_without_query(path)}"
+        what = f"GET {without_query(path)}"
         response = await self._attempt(verb, what, send, open_within_seconds)
         try:
             yield response
@@ -189,10 +190,10 @@ class Transport:
                 )
             except aiohttp.WSServerHandshakeError as error:
                 raise UpgradeError(error.message) from error
-            self._count("connect", 101)
+            self.count("connect", 101)
             return accepted
 
-        what = f"WebSocket {_without_query(path)}"
+        what = f"WebSocket {without_query(path)}"
         opened = await self._attempt("connect", what, send, self._timeout_seconds)
         if opened.protocol is None:
             await opened.close()
@@ -229,10 +230,10 @@ class Transport:
 
         async def send(connection: Connection) -> UpgradedConnection:
             opened = await open_upgrade(connection, path, upgrade=upgrade, protocols=protocols)
-            self._count("connect", 101)
+            self.count("connect", 101)
             return opened
 
-        what = f"POST {_without_query(path)}"
+        what = f"POST {without_query(path)}"
         opened = await self._attempt("connect", what, send, self._timeout_seconds)
         try:
             yield opened
@@ -265,7 +266,7 @@ class Transport:
                 )
         except TimeoutError as error:
             # Those of the network are translated further in, so this is the deadline.
-            self._count(verb, "error")
+            self.count(verb, "error")
             self.recovery.note_failure()
             raise UnreachableError(
                 f"{self._server_text}: {what}: no answer within {within_seconds:g} s"
@@ -291,26 +292,26 @@ class Transport:
             try:
                 return await send(connection)
             except NETWORK_ERRORS as error:
-                self._count(verb, "error")
+                self.count(verb, "error")
                 raise self._unreachable(what, error) from error
             except UpgradeError as error:
-                self._count(verb, "error")
+                self.count(verb, "error")
                 raise UpgradeError(f"{self._server_text}: {what}: {error}") from error
             except UnauthorizedError as error:
-                self._count(verb, error.code)
+                self.count(verb, error.code)
                 newer = connection if renewed else await self._access.renew(connection)
                 if newer is connection:
                     raise
                 connection, renewed = newer, True
             except TooManyRequestsError as error:
-                self._count(verb, error.code)
+                self.count(verb, error.code)
                 waits += 1
                 again_at = asyncio.get_running_loop().time() + error.retry_after_seconds
                 if waits > MAX_THROTTLED_RETRIES or again_at >= wait_until:
                     raise
                 await asyncio.sleep(error.retry_after_seconds)
             except StatusError as error:
-                self._count(verb, error.code)
+                self.count(verb, error.code)
                 raise
 
     async def _refuse_failure(
@@ -331,7 +332,8 @@ class Transport:
         finally:
             response.close()
 
-    def _count(self, verb: str, code: int | str) -> None:
+    def count(self, verb: str, code: int | str) -> None:
+        """Count a request by its answer; code is "error" when none came."""
         key = (verb, str(code))
         counter = self._counters.get(key)
         if counter is None:
@@ -358,11 +360,6 @@ def _request_arguments(connection: Connection, path: str) -> dict[str, Any]:
         "server_hostname": connection.server_hostname,
         "proxy": connection.proxy,
     }
-
-
-def _without_query(path: str) -> str:
-    """The path for messages; a query may hold what a user types into exec."""
-    return path.partition("?")[0]
 
 
 async def _read_failure(response: aiohttp.ClientResponse) -> StatusError:

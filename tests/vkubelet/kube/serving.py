@@ -104,3 +104,64 @@ def refuse(
 ) -> web.Response:
     """An answer that is a Status."""
     return web.json_response(status(code, reason, **more), status=code, headers=headers)
+
+
+class Proxy:
+    """
+    An HTTP proxy that knows CONNECT.
+
+    Attributes:
+        refuse: Whether it answers 407.
+        heads: What came.
+    """
+
+    def __init__(self, *, refuse: bool = False) -> None:
+        self.refuse = refuse
+        self.heads: list[str] = []
+        self._open: set[asyncio.StreamWriter] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @asynccontextmanager
+    async def listen(self, login: str = "") -> AsyncIterator[str]:
+        """Serve; gives the URL, with a login in front of the host if there is one."""
+        server = await asyncio.start_server(self._handle, "127.0.0.1", 0)
+        async with server:
+            yield f"http://{login}127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            for writer in self._open:
+                writer.transport.abort()
+            await self._idle.wait()
+
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        self._idle.clear()
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            self.heads.append(head)
+            if self.refuse:
+                writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
+            else:
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                await self._relay(reader, writer, head.split()[1])
+        finally:
+            writer.close()
+            self._open.discard(writer)
+            if not self._open:
+                self._idle.set()
+
+    async def _relay(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: str
+    ) -> None:
+        host, _, port = target.rpartition(":")
+        there, back = await asyncio.open_connection(host, int(port))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._copy(reader, back))
+            group.create_task(self._copy(there, writer))
+
+    async def _copy(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        try:
+            while data := await source.read(65536):
+                target.write(data)
+        except OSError:
+            pass
+        target.close()

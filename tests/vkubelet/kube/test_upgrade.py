@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.vkubelet.kube.certificates import Authority, server_context
-from tests.vkubelet.kube.serving import connect, serve_bytes
+from tests.vkubelet.kube.serving import Proxy, connect, serve_bytes
 from vkubelet.kube.client import KubeClient
 from vkubelet.kube.errors import (
     ForbiddenError,
@@ -135,56 +135,20 @@ async def test_server_that_is_not_trusted(tmp_path: Path) -> None:
             await talk(client)
 
 
-class Proxy:
-    """An HTTP proxy that knows CONNECT."""
-
-    def __init__(self, *, refuse: bool = False) -> None:
-        self.refuse = refuse
-        self.heads: list[str] = []
-
-    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        self.heads.append(head)
-        if self.refuse:
-            writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
-            writer.close()
-            return
-        host, _, port = head.split()[1].rpartition(":")
-        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        there, back = await asyncio.open_connection(host, int(port))
-
-        async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-            try:
-                while data := await source.read(65536):
-                    target.write(data)
-            except OSError:
-                pass
-            target.close()
-
-        async with asyncio.TaskGroup() as group:
-            group.create_task(copy(reader, back))
-            group.create_task(copy(there, writer))
-
-
 @pytest.mark.parametrize("secure", [False, True])
 async def test_proxy(tmp_path: Path, secure: bool) -> None:
     authority = Authority()
     proxy, server = Proxy(), EchoServer(ACCEPTED)
-    listening = await asyncio.start_server(proxy.handle, "127.0.0.1", 0)
-    proxy_url = f"http://us:p%40ss@127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    cluster = {"proxy-url": proxy_url}
-    if secure:
-        cluster["certificate-authority-data"] = base64.b64encode(authority.pem).decode()
     context = server_context(authority, tmp_path) if secure else None
-    async with (
-        listening,
-        listen(server, context) as url,
-        connect(tmp_path, url, cluster=cluster) as client,
-    ):
-        await talk(client)
-        proxy.refuse = True
-        with pytest.raises(UnreachableError, match="the proxy answers 407"):
+    async with proxy.listen("us:p%40ss@") as proxy_url, listen(server, context) as url:
+        cluster = {"proxy-url": proxy_url}
+        if secure:
+            cluster["certificate-authority-data"] = base64.b64encode(authority.pem).decode()
+        async with connect(tmp_path, url, cluster=cluster) as client:
             await talk(client)
+            proxy.refuse = True
+            with pytest.raises(UnreachableError, match="the proxy answers 407"):
+                await talk(client)
     login = base64.b64encode(b"us:p@ss").decode()
     assert f"Proxy-Authorization: Basic {login}\r\n" in proxy.heads[0]
 

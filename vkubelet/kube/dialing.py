@@ -1,0 +1,173 @@
+"""Connections to an API server by hand: straight or through the proxy, and heads of HTTP/1.1."""
+
+import asyncio
+import base64
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from yarl import URL
+
+from vkubelet import __version__
+from vkubelet.kube.access import Connection
+from vkubelet.kube.errors import UpgradeError
+
+MAX_HEAD_BYTES = 64 * 1024
+"""Cap of the answer's head; one takes some hundred bytes."""
+
+BUFFER_BYTES = 128 * 1024
+"""Bytes that wait for a reader; the kernel's buffers fill up behind them."""
+
+PROBE_IDLE_SECONDS = 15
+PROBE_INTERVAL_SECONDS = 5
+PROBE_COUNT = 3
+"""TCP keepalive: a stream ends 30 s after its peer vanished without a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Head of an answer; names in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+
+
+def watch_peer(opened: socket.socket) -> None:
+    """Have the kernel find out when the peer of a connection is gone."""
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", PROBE_IDLE_SECONDS),
+        ("TCP_KEEPINTVL", PROBE_INTERVAL_SECONDS),
+        ("TCP_KEEPCNT", PROBE_COUNT),
+    ):
+        if hasattr(socket, option):
+            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+async def dial(
+    connection: Connection, *, secure: bool
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """
+    Connect to an API server, through the proxy if there is one.
+
+    Args:
+        connection: How to reach it.
+        secure: Whether TLS with it is begun, if it speaks TLS.
+
+    Raises:
+        UpgradeError: If a proxy answers by something that isn't HTTP.
+        OSError: If it can't be reached, or the proxy refuses.
+    """
+    url = URL(connection.server, encoded=True)
+    host, port = url.host or "", url.port or 443
+    tls = connection.ssl if secure and connection.ssl is not True else None
+    proxy = URL(connection.proxy) if connection.proxy else None
+    if proxy is None:
+        reader, writer = await asyncio.open_connection(
+            host,
+            port,
+            limit=BUFFER_BYTES,
+            ssl=tls,
+            server_hostname=server_name(connection) if tls else None,
+        )
+    else:
+        reader, writer = await asyncio.open_connection(
+            proxy.host or "",
+            proxy.port or 0,
+            limit=BUFFER_BYTES,
+            ssl=True if proxy.scheme == "https" else None,
+        )
+    try:
+        watch_peer(writer.get_extra_info("socket"))
+        if proxy is not None:
+            await _pass_proxy(reader, writer, proxy, f"{_bracket(host)}:{port}")
+            if tls is not None:
+                await writer.start_tls(tls, server_hostname=server_name(connection))
+    except BaseException:
+        writer.transport.abort()
+        raise
+    return reader, writer
+
+
+def server_name(connection: Connection) -> str:
+    """The name that the server's certificate has to be for."""
+    return connection.server_hostname or URL(connection.server, encoded=True).host or ""
+
+
+def request_headers(connection: Connection) -> list[str]:
+    """Header lines that each request to the server has, credentials among them."""
+    url = URL(connection.server, encoded=True)
+    host = _bracket(url.host or "")
+    default_port = 443 if url.scheme == "https" else 80
+    return [
+        f"Host: {host if url.port == default_port else f'{host}:{url.port}'}",
+        f"User-Agent: vkubelet/{__version__}",
+        *(f"{name}: {value}" for name, value in connection.headers.items()),
+    ]
+
+
+def serialize_head(lines: Sequence[str]) -> bytes:
+    """Write the head of a request."""
+    return "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape")
+
+
+async def read_head(reader: asyncio.StreamReader) -> Head:
+    """
+    Read the head of an answer.
+
+    Raises:
+        UpgradeError: If it isn't one.
+        ConnectionError: If the connection ends before.
+    """
+    size = 0
+    lines: list[str] = []
+    while True:
+        try:
+            line = await reader.readuntil(b"\n")
+        except asyncio.LimitOverrunError as error:
+            raise UpgradeError("the answer's head is too long") from error
+        except asyncio.IncompleteReadError as error:
+            raise ConnectionError("the connection was closed before the answer") from error
+        size += len(line)
+        if size > MAX_HEAD_BYTES:
+            raise UpgradeError("the answer's head is too long")
+        text = line.rstrip(b"\r\n").decode("latin-1")
+        if not text:
+            break
+        lines.append(text)
+    head = parse_head(lines)
+    if head is None:
+        raise UpgradeError("the answer isn't HTTP/1.1")
+    return head
+
+
+def parse_head(lines: Sequence[str]) -> Head | None:
+    """Parse the lines of an answer's head; None if it isn't HTTP/1."""
+    version, _, rest = (lines[0] if lines else "").partition(" ")
+    status = rest[:3]
+    if not version.startswith("HTTP/1.") or not (status.isascii() and status.isdigit()):
+        return None
+    headers = {}
+    for line in lines[1:]:
+        name, _, value = line.partition(":")
+        headers[name.strip().lower()] = value.strip()
+    return Head(int(status), headers)
+
+
+async def _pass_proxy(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, proxy: URL, target: str
+) -> None:
+    lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+    if proxy.user is not None:
+        login = f"{unquote(proxy.user)}:{unquote(proxy.password or '')}".encode()
+        lines.append(f"Proxy-Authorization: Basic {base64.b64encode(login).decode()}")
+    writer.write(serialize_head(lines))
+    await writer.drain()
+    answer = await read_head(reader)
+    if not 200 <= answer.status < 300:
+        raise ConnectionError(f"the proxy answers {answer.status}")
+
+
+def _bracket(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
