@@ -2,14 +2,12 @@
 
 import asyncio
 import base64
-import binascii
 import hashlib
 import logging
-from collections.abc import Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NoReturn
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -22,21 +20,10 @@ from certs.names import (
     build_node_common_name,
     build_subject,
 )
+from certs.sent import SentRequests
 from vkubelet.kube.client import KubeClient
-from vkubelet.kube.errors import (
-    AlreadyExistsError,
-    ConflictError,
-    ForbiddenError,
-    GoneError,
-    ServerError,
-    TooManyRequestsError,
-    UnreachableError,
-)
-from vkubelet.kube.objects import (
-    CERTIFICATE_SIGNING_REQUESTS,
-    KubeObject,
-    decode_object,
-)
+from vkubelet.kube.errors import AlreadyExistsError, ConflictError, ForbiddenError
+from vkubelet.kube.objects import CERTIFICATE_SIGNING_REQUESTS, KubeObject
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +36,8 @@ USAGES: Final = ("digital signature", "server auth")
 ISSUE_TIMEOUT_SECONDS: Final = 15 * 60.0
 """How long a request is awaited, as kubelets do."""
 
-_POLL_SECONDS: Final = 2.0
-"""Pause before a watch that ended or failed is begun anew."""
+MAX_SENDING: Final = 10
+"""Requests that are sent and approved at once; each takes a connection meanwhile."""
 
 _CONFLICT_PAUSE_SECONDS: Final = 0.2
 
@@ -112,12 +99,14 @@ def _name_request(node_name: str, request_pem: bytes, key_pem: bytes) -> Signing
     return SigningRequest(name=name, request_pem=request_pem, key_pem=key_pem)
 
 
-def build_certificate_signing_request(request: SigningRequest, signer_name: str) -> KubeObject:
+def build_certificate_signing_request(
+    request: SigningRequest, signer_name: str, labels: Mapping[str, str]
+) -> KubeObject:
     """Build the API object of a request."""
     return {
         "apiVersion": CERTIFICATE_SIGNING_REQUESTS.api_version,
         "kind": CERTIFICATE_SIGNING_REQUESTS.kind,
-        "metadata": {"name": request.name},
+        "metadata": {"name": request.name, "labels": dict(labels)},
         "spec": {
             "request": base64.b64encode(request.request_pem).decode(),
             "signerName": signer_name,
@@ -129,10 +118,33 @@ def build_certificate_signing_request(request: SigningRequest, signer_name: str)
 class CertificateRequester:
     """Has certificates issued by a signer of the cluster."""
 
-    def __init__(self, client: KubeClient, *, signer_name: str, approve: bool) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        signer_name: str,
+        labels: Mapping[str, str],
+        approve: bool,
+    ) -> None:
+        """
+        Prepare; `run` has to run for answers to be seen.
+
+        Args:
+            client: The home cluster.
+            signer_name: Who is asked.
+            labels: Tell our requests from all others.
+            approve: Whether we approve them ourselves.
+        """
         self._client = client
         self._signer_name = signer_name
+        self._labels = labels
         self._approves = approve
+        self._sent = SentRequests(client, labels)
+        self._slots = asyncio.Semaphore(MAX_SENDING)
+
+    async def run(self) -> NoReturn:
+        """Follow what becomes of the requests until cancelled."""
+        await self._sent.run()
 
     async def obtain(self, request: SigningRequest) -> bytes:
         """
@@ -146,10 +158,11 @@ class CertificateRequester:
         """
         try:
             async with asyncio.timeout(ISSUE_TIMEOUT_SECONDS):
-                sent = await self._send(request)
-                if self._approves:
-                    await self._approve(sent)
-                return await self._wait_issued(request.name)
+                async with self._slots:
+                    sent = await self._send(request)
+                    if self._approves:
+                        await self._approve(sent)
+                return await self._sent.wait_issued(request.name)
         except TimeoutError:
             raise NotIssuedError(
                 f"{request.name}: {self._signer_name} issued no certificate within "
@@ -160,13 +173,16 @@ class CertificateRequester:
             raise NotIssuedError(f"{request.name}: a right is missing: {error.message}") from error
 
     async def _send(self, request: SigningRequest) -> KubeObject:
-        body = build_certificate_signing_request(request, self._signer_name)
+        body = build_certificate_signing_request(request, self._signer_name, self._labels)
         try:
             return await self._client.create(CERTIFICATE_SIGNING_REQUESTS, body)
         except AlreadyExistsError:
             found = await self._read(request.name)
         # Approving what somebody else put there under our name would certify anyone.
-        if any(found["spec"].get(field) != value for field, value in body["spec"].items()):
+        if any(found["spec"].get(field) != value for field, value in body["spec"].items()) or any(
+            found["metadata"].get("labels", {}).get(key) != value
+            for key, value in self._labels.items()
+        ):
             raise NotIssuedError(f"{request.name}: exists, but isn't ours")
         return found
 
@@ -204,62 +220,6 @@ class CertificateRequester:
         if not found:
             raise NotIssuedError(f"{name}: was deleted before it was answered")
         return found[0]
-
-    async def _wait_issued(self, name: str) -> bytes:
-        while True:
-            try:
-                certificate = await self._watch_until_issued(name)
-            except (GoneError, UnreachableError, ServerError, TooManyRequestsError) as error:
-                logger.debug("%s: watching it again: %s", name, error)
-                certificate = None
-            if certificate is not None:
-                return certificate
-            await asyncio.sleep(_POLL_SECONDS)
-
-    async def _watch_until_issued(self, name: str) -> bytes | None:
-        """Return the certificate, None if the watch ended before it came."""
-        request = await self._read(name)
-        certificate = read_certificate(request)
-        if certificate is not None:
-            return certificate
-        events = self._client.watch(
-            CERTIFICATE_SIGNING_REQUESTS,
-            field_selector=_select(name),
-            resource_version=request["metadata"]["resourceVersion"],
-        )
-        async with aclosing(events):
-            async for event in events:
-                if event.type == "DELETED":
-                    raise NotIssuedError(f"{name}: was deleted before it was answered")
-                if event.type == "BOOKMARK":
-                    continue
-                certificate = read_certificate(decode_object(event.object))
-                if certificate is not None:
-                    return certificate
-        return None
-
-
-def read_certificate(request: KubeObject) -> bytes | None:
-    """
-    Return the certificate of a CertificateSigningRequest, None while it's pending.
-
-    Raises:
-        NotIssuedError: If it was denied or has failed.
-    """
-    name = request["metadata"]["name"]
-    status = request.get("status") or {}
-    for condition in status.get("conditions") or ():
-        if condition.get("type") in {"Denied", "Failed"} and condition.get("status") != "False":
-            reason = condition.get("reason") or "no reason given"
-            message = condition.get("message") or "no message"
-            raise NotIssuedError(f"{name}: {condition['type'].lower()}: {reason}: {message}")
-    encoded = status.get("certificate")
-    if not encoded:
-        return None
-    try:
-        return base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise NotIssuedError(f"{name}: status.certificate isn't base64") from error
 
 
 def _is_decided(request: KubeObject) -> bool:

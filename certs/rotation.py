@@ -3,10 +3,10 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 from certs.ca import KeyPair, issue_self_signed
 from certs.csr import KUBELET_SERVING_SIGNER, CertificateRequester, make_signing_request
@@ -49,6 +49,11 @@ class SelfSignedCertificates:
     def __init__(self, data_dir: Path, *, clock: Clock = read_clock) -> None:
         self._store = CertificateStore(data_dir)
         self._clock = clock
+
+    async def run(self) -> NoReturn:
+        """Do nothing until cancelled: there is nobody to hear from."""
+        await asyncio.Event().wait()
+        raise AssertionError("nothing sets that event")
 
     async def watch_certificate(
         self, node_name: str, addresses: Sequence[str]
@@ -96,6 +101,11 @@ class FileCertificates:
         self._certificate_file = certificate_file
         self._key_file = key_file
         self._clock = clock
+
+    async def run(self) -> NoReturn:
+        """Do nothing until cancelled: there is nobody to hear from."""
+        await asyncio.Event().wait()
+        raise AssertionError("nothing sets that event")
 
     async def watch_certificate(
         self, node_name: str, addresses: Sequence[str]
@@ -155,17 +165,22 @@ class CsrCertificates:
         home_client: KubeClient,
         data_dir: Path,
         *,
+        labels: Mapping[str, str],
         signer_name: str = KUBELET_SERVING_SIGNER,
         approve: bool = False,
         clock: Clock = read_clock,
     ) -> None:
         self._signer_name = signer_name
         self._requester = CertificateRequester(
-            home_client, signer_name=signer_name, approve=approve
+            home_client, signer_name=signer_name, labels=labels, approve=approve
         )
         self._self_signed = SelfSignedCertificates(data_dir, clock=clock)
         self._store = CertificateStore(data_dir)
         self._clock = clock
+
+    async def run(self) -> NoReturn:
+        """Follow what becomes of our requests until cancelled."""
+        await self._requester.run()
 
     async def watch_certificate(
         self, node_name: str, addresses: Sequence[str]

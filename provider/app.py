@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from certs.rotation import CsrCertificates, FileCertificates, SelfSignedCertificates
 from provider.acceptance import wait_accepted
-from provider.collector import set_known_aside
+from provider.collector import give_back, set_known_aside
 from provider.config import CertificateMode, Config, HomeConfig, KubeletConfig, PodNetwork
 from provider.errors import MissingRightsError
 from provider.health import HealthServer
@@ -39,10 +39,14 @@ from vkubelet.kube.access import (
 from vkubelet.kube.client import KubeClient
 from vkubelet.kube.leader import LeaderLock
 from vkubelet.kube.objects import NAMESPACES, NODES, KubeObject, NamespacedName
+from vkubelet.kube.sessions import KEEP_ALIVE_SECONDS
 from vkubelet.kubelet import Kubelet
 from vkubelet.supervision import interruptible, run_component
 
 logger = logging.getLogger(__name__)
+
+SETTLED_SECONDS = KEEP_ALIVE_SECONDS + 5.0
+"""So long after it's ready, the many connections of the start are closed."""
 
 
 class Application:
@@ -125,7 +129,7 @@ class Application:
         kubelet = Kubelet(
             provider,
             home,
-            build_certificates(home, config),
+            build_certificates(home, config, peering),
             build_policy(config, peering),
         )
         provider.follow_home_pods(kubelet.home_pods)
@@ -137,6 +141,8 @@ class Application:
                 await kubelet.wait_ready()
                 set_known_aside()
                 logger.info("ready: peering %s", peering.remote_cluster)
+                await asyncio.sleep(SETTLED_SECONDS)
+                give_back()
                 await asyncio.Event().wait()
 
     def _not_ready(self) -> str:
@@ -275,7 +281,7 @@ def build_provider(
     return RemoteProvider(remote, nodes, usage, pods, dependents)
 
 
-def build_certificates(home: KubeClient, config: Config) -> CertificateSource:
+def build_certificates(home: KubeClient, config: Config, peering: Peering) -> CertificateSource:
     """Build the source of serving certificates that the configuration asks for."""
     kubelet: KubeletConfig = config.kubelet
     match kubelet.certificates:
@@ -283,6 +289,7 @@ def build_certificates(home: KubeClient, config: Config) -> CertificateSource:
             return CsrCertificates(
                 home,
                 config.process.data_dir,
+                labels=peering.labels,
                 signer_name=kubelet.signer_name,
                 approve=kubelet.approve_csr,
             )

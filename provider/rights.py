@@ -20,6 +20,9 @@ from vkubelet.kube.objects import (
     Resource,
 )
 
+MAX_ASKED = 10
+"""Rights that are asked for at once: each takes a connection meanwhile."""
+
 
 @dataclass(frozen=True, slots=True)
 class Right:
@@ -124,6 +127,7 @@ async def find_missing_rights(client: KubeClient, rights: Sequence[Right]) -> li
     Raises:
         KubeError: If the API server can't be asked.
     """
+    slots = asyncio.Semaphore(MAX_ASKED)
 
     async def ask(right: Right) -> bool:
         attributes = {
@@ -134,16 +138,13 @@ async def find_missing_rights(client: KubeClient, rights: Sequence[Right]) -> li
             "namespace": right.namespace,
             "name": right.name,
         }
-        review = await client.create(
-            SELF_SUBJECT_ACCESS_REVIEWS,
-            {
-                "apiVersion": SELF_SUBJECT_ACCESS_REVIEWS.api_version,
-                "kind": SELF_SUBJECT_ACCESS_REVIEWS.kind,
-                "spec": {
-                    "resourceAttributes": {key: text for key, text in attributes.items() if text}
-                },
-            },
-        )
+        body = {
+            "apiVersion": SELF_SUBJECT_ACCESS_REVIEWS.api_version,
+            "kind": SELF_SUBJECT_ACCESS_REVIEWS.kind,
+            "spec": {"resourceAttributes": {key: text for key, text in attributes.items() if text}},
+        }
+        async with slots:
+            review = await client.create(SELF_SUBJECT_ACCESS_REVIEWS, body)
         return bool(review.get("status", {}).get("allowed"))
 
     try:

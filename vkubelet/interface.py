@@ -9,7 +9,7 @@ what is behind. A provider never writes home Pods or Nodes.
 """
 
 import enum
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -435,6 +435,9 @@ class ServingCertificate(Protocol):
 
 class CertificateSource(Protocol):
     """Where the serving certificates of virtual nodes come from; `certs` satisfies it."""
+
+    def run(self) -> Awaitable[object]:
+        """Follow where they come from until cancelled: new ones come while it runs."""
 
     def watch_certificate(
         self, node_name: str, addresses: Sequence[str]

@@ -16,7 +16,7 @@ from vkubelet.kube.backoff import compute_delay
 from vkubelet.kube.client import KubeClient
 from vkubelet.kube.events import EventRecorder
 from vkubelet.node.controller import NodeController
-from vkubelet.node.lease import NodeLease
+from vkubelet.node.lease import NodeLeases
 from vkubelet.pods.controller import PodController
 from vkubelet.pods.drain import PodDrain
 from vkubelet.pods.home import HomePods
@@ -88,6 +88,7 @@ class Kubelet:
         self._phases = PodPhases(self.home_pods)
         self._drain = PodDrain(home, self.home_pods)
         self._nodes = NodeController(home, self._events, policy, self._drain)
+        self._leases = NodeLeases(home, policy, self._nodes.find_uid)
         self._pods = PodController(provider, home, self.home_pods, self._events, policy)
         self._services = KubeletServices(
             provider=provider,
@@ -108,6 +109,7 @@ class Kubelet:
         self._ready = asyncio.Event()
         self._nodes.add_handler(self._names_changed.set)
         self._nodes.add_handler(self._progress.set)
+        self._nodes.add_handler(self._leases.look)
 
     @property
     def ready(self) -> bool:
@@ -128,9 +130,11 @@ class Kubelet:
         """
         async with asyncio.TaskGroup() as base:
             base.create_task(run_component("events", self._events.run), name="events")
-            async with asyncio.TaskGroup() as leases, asyncio.TaskGroup() as working:
+            base.create_task(run_component("leases", self._leases.run), name="leases")
+            async with asyncio.TaskGroup() as working:
                 for name, run in {
                     "client CA": self._client_ca.run,
+                    "certificates": self._certificates.run,
                     "nodes": self._nodes.run,
                     "drain": self._drain.run,
                     "home pods": self.home_pods.run,
@@ -140,7 +144,7 @@ class Kubelet:
                     "readiness": self._become_ready,
                 }.items():
                     working.create_task(run_component(name, run), name=name)
-                await self._run_nodes(leases, working)
+                await self._run_nodes(working)
         raise AssertionError("a kubelet only ends by an exception")
 
     async def _feed_nodes(self) -> None:
@@ -175,7 +179,7 @@ class Kubelet:
 
     # One node.
 
-    async def _run_nodes(self, leases: asyncio.TaskGroup, working: asyncio.TaskGroup) -> NoReturn:
+    async def _run_nodes(self, working: asyncio.TaskGroup) -> NoReturn:
         """Serve the nodes that are wanted, as they come, and till they have gone."""
         await self._nodes.wait_synced()
         tasks: dict[str, asyncio.Task[NoReturn]] = {}
@@ -187,7 +191,7 @@ class Kubelet:
             self.home_pods.set_nodes(names)
             self._pods.set_leaving(self._nodes.leaving_names)
             for name in sorted(names - tasks.keys()):
-                run = self._run_node(name, leases, after=ending.get(name))
+                run = self._run_node(name, after=ending.get(name))
                 tasks[name] = working.create_task(run, name=f"node {name}")
             for name in tasks.keys() - names:
                 task, before = tasks.pop(name), ending.get(name)
@@ -212,26 +216,21 @@ class Kubelet:
             except (VkubeletError, OSError) as error:
                 logger.warning("%s: its certificate stays: %s", name, error)
 
-    async def _run_node(
-        self, name: str, leases: asyncio.TaskGroup, *, after: asyncio.Task[None] | None
-    ) -> NoReturn:
+    async def _run_node(self, name: str, *, after: asyncio.Task[None] | None) -> NoReturn:
         """
         Serve one node until cancelled; its Lease is renewed whatever happens to its server.
 
         Args:
             name: The node.
-            leases: Where its Lease lives.
             after: The end of an earlier run for that name, whose port has to be free first.
         """
         if after is not None:
             await asyncio.wait([after])
-        lease: asyncio.Task[NoReturn] | None = None
         try:
             while True:
                 try:
                     await self._nodes.claim(name)
-                    if lease is None:
-                        lease = self._start_lease(name, leases)
+                    self._leases.add(name)
                     await self._serve(name)
                 except (VkubeletError, OSError) as error:
                     failures = self._failures[name] = self._failures.get(name, 0) + 1
@@ -244,8 +243,7 @@ class Kubelet:
                     logger.error("%s: can't be served, again in %.1f s: %s", name, delay, error)  # noqa: TRY400 - no bug
                     await self._pause(delay, error)
         finally:
-            if lease is not None:
-                lease.cancel()
+            self._leases.remove(name)
 
     async def _pause(self, seconds: float, error: Exception) -> None:
         """Wait before the next try; who lacks a port is woken when one becomes free."""
@@ -260,12 +258,6 @@ class Kubelet:
         del self._ports[name]
         freed, self._port_freed = self._port_freed, asyncio.Event()
         freed.set()
-
-    def _start_lease(self, name: str, leases: asyncio.TaskGroup) -> asyncio.Task[NoReturn]:
-        lease = NodeLease(
-            self._client, name, self._policy, lambda: self._nodes.wait_registered(name)
-        )
-        return leases.create_task(run_component(f"lease {name}", lease.run), name=f"lease {name}")
 
     async def _serve(self, name: str) -> NoReturn:
         """Listen, publish the Node, and follow the certificate."""

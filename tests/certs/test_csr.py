@@ -3,29 +3,36 @@
 import asyncio
 import base64
 import ipaddress
+from collections.abc import AsyncIterator
+from typing import Protocol
 
 import pytest
 from cryptography import x509
 
 from certs.csr import (
     KUBELET_SERVING_SIGNER,
+    MAX_SENDING,
     CertificateRequester,
     SigningRequest,
     build_certificate_signing_request,
     make_signing_request,
     parse_signing_request,
-    read_certificate,
 )
 from certs.errors import CertificateError, NotIssuedError
 from certs.keys import generate_key, parse_key, serialize_key
 from tests.certs.signer import Signer, add_condition, has_condition
-from tests.fakes.api_server import FakeApiServer
+from tests.fakes.api_server import ApiCall, FakeApiServer
 from vkubelet.kube.client import KubeClient
 from vkubelet.kube.errors import UnreachableError
 from vkubelet.kube.names import is_dns_subdomain
 from vkubelet.kube.objects import CERTIFICATE_SIGNING_REQUESTS, KubeObject
 
 pytestmark = pytest.mark.virtual_time
+
+
+class MakeRequester(Protocol):
+    def __call__(self, *, approve: bool = True) -> CertificateRequester: ...
+
 
 LONG_NAME = "n" * 62 + "." + "n" * 62 + "." + "n" * 62 + "." + "n" * 62
 CREATE = "create certificatesigningrequests"
@@ -38,12 +45,33 @@ def request_() -> SigningRequest:
     return make_signing_request("a", ["10.0.0.1"])
 
 
-def requester(client: KubeClient, *, approve: bool = True) -> CertificateRequester:
-    return CertificateRequester(client, signer_name=KUBELET_SERVING_SIGNER, approve=approve)
+LABELS = {"owner": "us"}
+
+
+@pytest.fixture
+async def requester(client: KubeClient) -> AsyncIterator[MakeRequester]:
+    """Makes requesters that run until the test ends."""
+    async with asyncio.TaskGroup() as group:
+        tasks = []
+
+        def make(*, approve: bool = True) -> CertificateRequester:
+            made = CertificateRequester(
+                client, signer_name=KUBELET_SERVING_SIGNER, labels=LABELS, approve=approve
+            )
+            tasks.append(group.create_task(made.run()))
+            return made
+
+        yield make
+        for task in tasks:
+            task.cancel()
 
 
 def stored(server: FakeApiServer, request: SigningRequest) -> KubeObject:
-    return server.get(CERTIFICATE_SIGNING_REQUESTS, "", request.name)
+    return stored_at(server, request.name)
+
+
+def stored_at(server: FakeApiServer, name: str) -> KubeObject:
+    return server.get(CERTIFICATE_SIGNING_REQUESTS, "", name)
 
 
 def test_shape_that_the_kubelet_signer_wants() -> None:
@@ -58,10 +86,11 @@ def test_shape_that_the_kubelet_signer_wants() -> None:
     assert names.get_values_for_type(x509.DNSName) == ["a.example.com"]
     assert parsed.is_signature_valid
     assert parsed.public_key() == parse_key(request.key_pem).public_key()
-    body = build_certificate_signing_request(request, "example.com/signer")
+    body = build_certificate_signing_request(request, "example.com/signer", LABELS)
     assert base64.b64decode(body["spec"]["request"]) == request.request_pem
     assert body["spec"]["usages"] == ["digital signature", "server auth"]
     assert body["spec"]["signerName"] == "example.com/signer"
+    assert body["metadata"]["labels"] == LABELS
 
 
 @pytest.mark.parametrize("node", ["a", "csr-1", LONG_NAME, "n" * 179 + ".b"])
@@ -87,9 +116,9 @@ def test_kept_request_is_read_again(request_: SigningRequest) -> None:
 
 
 async def test_approved_by_ourselves(
-    server: FakeApiServer, client: KubeClient, signer: Signer, request_: SigningRequest
+    server: FakeApiServer, requester: MakeRequester, signer: Signer, request_: SigningRequest
 ) -> None:
-    pem = await requester(client).obtain(request_)
+    pem = await requester().obtain(request_)
     certificate = x509.load_pem_x509_certificate(pem)
     assert certificate.public_key() == parse_key(request_.key_pem).public_key()
     assert signer.signed == [request_.name]
@@ -99,10 +128,10 @@ async def test_approved_by_ourselves(
 
 
 async def test_approved_by_somebody_else_later(
-    server: FakeApiServer, client: KubeClient, signer: Signer, request_: SigningRequest
+    server: FakeApiServer, requester: MakeRequester, signer: Signer, request_: SigningRequest
 ) -> None:
     async with asyncio.TaskGroup() as group:
-        obtaining = group.create_task(requester(client, approve=False).obtain(request_))
+        obtaining = group.create_task(requester(approve=False).obtain(request_))
         await asyncio.sleep(14 * 60)
         assert not obtaining.done()
         assert not server.calls(APPROVE)
@@ -111,9 +140,9 @@ async def test_approved_by_somebody_else_later(
     assert len(signer.signed) == 1
 
 
-async def test_not_answered_in_time(client: KubeClient, request_: SigningRequest) -> None:
+async def test_not_answered_in_time(requester: MakeRequester, request_: SigningRequest) -> None:
     with pytest.raises(NotIssuedError, match=r"issued no certificate within 15 minutes"):
-        await requester(client, approve=False).obtain(request_)
+        await requester(approve=False).obtain(request_)
     assert asyncio.get_running_loop().time() == pytest.approx(15 * 60, abs=1)
 
 
@@ -125,40 +154,47 @@ async def test_not_answered_in_time(client: KubeClient, request_: SigningRequest
     ],
 )
 async def test_refused(
-    server: FakeApiServer, client: KubeClient, request_: SigningRequest, kind: str, message: str
+    server: FakeApiServer,
+    requester: MakeRequester,
+    request_: SigningRequest,
+    kind: str,
+    message: str,
 ) -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(refuse(server, request_, kind))
         with pytest.raises(NotIssuedError, match=message):
-            await requester(client, approve=False).obtain(request_)
+            await requester(approve=False).obtain(request_)
 
 
 async def refuse(server: FakeApiServer, request: SigningRequest, kind: str) -> None:
-    await server.wait_for_watches(WATCH)
+    await server.wait_for_calls(CREATE)
+    await asyncio.sleep(1)
     add_condition(server, request.name, kind, "NoWay", "not today")
 
 
 async def test_deleted_while_pending(
-    server: FakeApiServer, client: KubeClient, request_: SigningRequest
+    server: FakeApiServer, requester: MakeRequester, request_: SigningRequest
 ) -> None:
     async def delete() -> None:
-        await server.wait_for_watches(WATCH)
+        await server.wait_for_calls(CREATE)
+        await asyncio.sleep(1)
         server.remove(CERTIFICATE_SIGNING_REQUESTS, "", request_.name)
 
     async with asyncio.TaskGroup() as group:
         group.create_task(delete())
         with pytest.raises(NotIssuedError, match="was deleted"):
-            await requester(client, approve=False).obtain(request_)
+            await requester(approve=False).obtain(request_)
 
 
 async def test_waiting_survives_trouble(
-    server: FakeApiServer, client: KubeClient, signer: Signer, request_: SigningRequest
+    server: FakeApiServer, requester: MakeRequester, signer: Signer, request_: SigningRequest
 ) -> None:
     async with asyncio.TaskGroup() as group:
-        obtaining = group.create_task(requester(client, approve=False).obtain(request_))
+        obtaining = group.create_task(requester(approve=False).obtain(request_))
+        await server.wait_for_calls(CREATE)
         await server.wait_for_watches(WATCH, 2)
-        server.fail_next("list certificatesigningrequests", 500)
-        server.drop_next("list certificatesigningrequests")
+        server.fail_next(WATCH, 500, times=3)
+        server.drop_next(WATCH)
         server.fail_next(WATCH, 410, reason="Expired", as_event=True)
         server.end_next(WATCH, times=3)
         server.cut_watches()
@@ -168,64 +204,107 @@ async def test_waiting_survives_trouble(
     assert signer.signed == [request_.name]
 
 
-async def test_watch_that_ends_is_no_busy_loop(
-    server: FakeApiServer, client: KubeClient, request_: SigningRequest
+async def test_many_at_once_take_few_connections_and_one_watch(
+    server: FakeApiServer, requester: MakeRequester, signer: Signer
 ) -> None:
-    server.end_next(WATCH, times=10_000)
-    with pytest.raises(NotIssuedError):
-        await requester(client, approve=False).obtain(request_)
-    assert len(server.calls(WATCH)) <= 15 * 60 / 2
+    sending = set()
+    most = 0
+
+    async def approve(call: ApiCall) -> KubeObject:
+        nonlocal most
+        sending.add(call.resource.name)
+        most = max(most, len(sending))
+        await asyncio.sleep(1)
+        sending.remove(call.resource.name)
+        return server.put({**stored_at(server, call.resource.name), "status": call.body["status"]})
+
+    server.handle(APPROVE, approve)
+    made = requester()
+    requests = [make_signing_request(f"n{number}", ["10.0.0.1"]) for number in range(45)]
+    async with asyncio.TaskGroup() as group:
+        for request in requests:
+            group.create_task(made.obtain(request))
+    assert len(signer.signed) == 45
+    assert most == MAX_SENDING
+    assert len(server.calls(WATCH)) == 2  # the signer's own is one
+    assert asyncio.get_running_loop().time() < 10
+
+
+async def test_pending_ones_hold_up_no_others(
+    server: FakeApiServer, requester: MakeRequester, signer: Signer, request_: SigningRequest
+) -> None:
+    made = requester(approve=False)
+    requests = [make_signing_request(f"n{number}", ["10.0.0.1"]) for number in range(30)]
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(made.obtain(request)) for request in requests]
+        await asyncio.sleep(60)
+        add_condition(server, requests[-1].name, "Approved", "ByHand", "fine")
+        await asyncio.sleep(1)
+        assert [task.done() for task in tasks] == [*[False] * 29, True]
+        for task in tasks:
+            task.cancel()
+    assert signer.signed == [requests[-1].name]
 
 
 async def test_sent_before_a_restart(
-    server: FakeApiServer, client: KubeClient, signer: Signer, request_: SigningRequest
+    server: FakeApiServer, requester: MakeRequester, signer: Signer, request_: SigningRequest
 ) -> None:
-    await requester(client).obtain(request_)
-    await requester(client).obtain(request_)
+    await requester().obtain(request_)
+    await requester().obtain(request_)
     assert len(server.objects(CERTIFICATE_SIGNING_REQUESTS)) == 1
     assert signer.signed == [request_.name]
 
 
 async def test_somebody_elses_request_is_never_approved(
-    server: FakeApiServer, client: KubeClient, request_: SigningRequest
+    server: FakeApiServer, requester: MakeRequester, request_: SigningRequest
 ) -> None:
     other = make_signing_request("evil", ["10.6.6.6"])
-    body = build_certificate_signing_request(other, KUBELET_SERVING_SIGNER)
-    server.put({**body, "metadata": {"name": request_.name}})
+    body = build_certificate_signing_request(other, KUBELET_SERVING_SIGNER, LABELS)
+    server.put({**body, "metadata": {**body["metadata"], "name": request_.name}})
     with pytest.raises(NotIssuedError, match="exists, but isn't ours"):
-        await requester(client).obtain(request_)
+        await requester().obtain(request_)
     assert not server.calls(APPROVE)
 
 
+async def test_request_without_our_labels_is_not_ours(
+    server: FakeApiServer, requester: MakeRequester, request_: SigningRequest
+) -> None:
+    body = build_certificate_signing_request(request_, KUBELET_SERVING_SIGNER, {})
+    server.put(body)
+    with pytest.raises(NotIssuedError, match="exists, but isn't ours"):
+        await requester().obtain(request_)
+
+
 async def test_approval_conflicts_are_retried(
-    server: FakeApiServer, client: KubeClient, signer: Signer, request_: SigningRequest
+    server: FakeApiServer, requester: MakeRequester, signer: Signer, request_: SigningRequest
 ) -> None:
     server.fail_next(APPROVE, 409, reason="Conflict", times=3)
-    await requester(client).obtain(request_)
+    await requester().obtain(request_)
     assert len(server.calls(APPROVE)) == 4
     assert has_condition(stored(server, request_), "Approved")
 
 
 async def test_missing_right_to_create(
-    server: FakeApiServer, client: KubeClient, request_: SigningRequest
+    server: FakeApiServer, requester: MakeRequester, request_: SigningRequest
 ) -> None:
     text = 'User "vk" cannot create resource "certificatesigningrequests"'
     server.fail_next(CREATE, 403, reason="Forbidden", message=text)
     with pytest.raises(NotIssuedError, match=f"a right is missing: {text}"):
-        await requester(client).obtain(request_)
+        await requester().obtain(request_)
 
 
 async def test_missing_right_to_approve(
     server: FakeApiServer,
-    client: KubeClient,
+    requester: MakeRequester,
     signer: Signer,
     request_: SigningRequest,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server.fail_next(APPROVE, 403, reason="Forbidden", message="cannot approve")
     async with asyncio.TaskGroup() as group:
-        obtaining = group.create_task(requester(client).obtain(request_))
-        await server.wait_for_watches(WATCH, 2)
+        obtaining = group.create_task(requester().obtain(request_))
+        await server.wait_for_calls(APPROVE)
+        await asyncio.sleep(1)
         add_condition(server, request_.name, "Approved", "ByHand", "fine")
         await obtaining
     assert signer.signed == [request_.name]
@@ -235,26 +314,8 @@ async def test_missing_right_to_approve(
 
 
 async def test_unreachable(
-    server: FakeApiServer, client: KubeClient, request_: SigningRequest
+    server: FakeApiServer, requester: MakeRequester, request_: SigningRequest
 ) -> None:
     await server.stop()
     with pytest.raises(UnreachableError):
-        await requester(client).obtain(request_)
-
-
-@pytest.mark.parametrize(
-    ("status", "certificate"),
-    [
-        ({}, None),
-        ({"conditions": [{"type": "Approved", "status": "True"}]}, None),
-        ({"conditions": None, "certificate": None}, None),
-        ({"certificate": "b25l"}, b"one"),
-    ],
-)
-def test_read_certificate(status: KubeObject, certificate: bytes | None) -> None:
-    assert read_certificate({"metadata": {"name": "x"}, "status": status}) == certificate
-
-
-def test_certificate_that_is_not_base64() -> None:
-    with pytest.raises(NotIssuedError, match="isn't base64"):
-        read_certificate({"metadata": {"name": "x"}, "status": {"certificate": "%"}})
+        await requester().obtain(request_)

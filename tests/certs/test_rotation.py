@@ -27,6 +27,7 @@ ADDRESSES = ["10.0.0.1"]
 DAY = timedelta(days=1)
 CREATE = "create certificatesigningrequests"
 LOCAL = "example.com/signer"
+LABELS = {"owner": "us"}
 
 
 class MakeSource(Protocol):
@@ -45,15 +46,26 @@ def read_leaf(serving: ServingCertificate) -> x509.Certificate:
 
 
 @pytest.fixture
-def csr(client: KubeClient, tmp_path: Path, clock: WallClock) -> MakeSource:
-    """Makes sources over one data folder, as restarts do."""
+async def csr(client: KubeClient, tmp_path: Path, clock: WallClock) -> AsyncIterator[MakeSource]:
+    """Makes sources over one data folder, as restarts do; they run until the test ends."""
+    async with asyncio.TaskGroup() as group:
+        tasks = []
 
-    def make(*, approve: bool = True, signer_name: str = LOCAL) -> CsrCertificates:
-        return CsrCertificates(
-            client, tmp_path, signer_name=signer_name, approve=approve, clock=clock
-        )
+        def make(*, approve: bool = True, signer_name: str = LOCAL) -> CsrCertificates:
+            source = CsrCertificates(
+                client,
+                tmp_path,
+                labels=LABELS,
+                signer_name=signer_name,
+                approve=approve,
+                clock=clock,
+            )
+            tasks.append(group.create_task(source.run()))
+            return source
 
-    return make
+        yield make
+        for task in tasks:
+            task.cancel()
 
 
 async def first(certificates: AsyncIterator[ServingCertificate]) -> ServingCertificate:
@@ -80,7 +92,7 @@ def stored_files(folder: Path) -> list[Path]:
 
 async def test_sources_satisfy_the_interface(client: KubeClient, tmp_path: Path) -> None:
     sources: list[CertificateSource] = [
-        CsrCertificates(client, tmp_path),
+        CsrCertificates(client, tmp_path, labels=LABELS),
         FileCertificates(tmp_path / "a", tmp_path / "b"),
         SelfSignedCertificates(tmp_path),
     ]
@@ -165,7 +177,7 @@ class TestCsr:
         async def deny() -> None:
             for number in range(1, 100):
                 calls = await server.wait_for_calls(CREATE, number)
-                await server.wait_for_watches("watch certificatesigningrequests")
+                await asyncio.sleep(1)
                 add_condition(server, calls[-1].body["metadata"]["name"], "Denied", "No", "never")
 
         async with asyncio.TaskGroup() as group:
@@ -189,7 +201,8 @@ class TestCsr:
             watching = group.create_task(
                 drain(csr(approve=False).watch_certificate("a", ADDRESSES))
             )
-            await server.wait_for_watches("watch certificatesigningrequests", 2)
+            await server.wait_for_calls(CREATE)
+            await asyncio.sleep(1)
             watching.cancel()
         (request,) = server.objects(CERTIFICATE_SIGNING_REQUESTS)
         add_condition(server, request["metadata"]["name"], "Approved", "ByHand", "fine")

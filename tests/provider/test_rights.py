@@ -1,6 +1,10 @@
 """Rights that are asked for, and what is said of missing ones."""
 
-from provider.rights import Right, explain_missing, find_missing_rights, remote_rights
+import asyncio
+
+import pytest
+
+from provider.rights import MAX_ASKED, Right, explain_missing, find_missing_rights, remote_rights
 from tests.fakes.api_server import ApiCall, FakeApiServer
 from vkubelet.kube.objects import NODES, PODS, KubeObject
 
@@ -29,3 +33,21 @@ async def test_each_right_is_asked_for() -> None:
         fake.handle("create selfsubjectaccessreviews", review)
         missing = await find_missing_rights(client, [Right("list", PODS), Right("create", PODS)])
         assert [str(right) for right in missing] == ["create pods"]
+
+
+@pytest.mark.virtual_time
+async def test_few_are_asked_for_at_once() -> None:
+    asked = most = 0
+
+    async def review(call: ApiCall) -> KubeObject:
+        nonlocal asked, most
+        asked += 1
+        most = max(most, asked)
+        await asyncio.sleep(1)
+        asked -= 1
+        return {**call.body, "status": {"allowed": True}}
+
+    async with FakeApiServer() as fake, fake.client("remote") as client:
+        fake.handle("create selfsubjectaccessreviews", review)
+        assert await find_missing_rights(client, remote_rights()) == []
+    assert most == MAX_ASKED

@@ -320,6 +320,22 @@ async def test_servers_go_by_the_policys_timeouts() -> None:
         assert (served.stream_idle_seconds, served.stream_creation_seconds) == (7.0, 5.0)
 
 
+class EndingCertificates(FailingCertificates):
+    """What follows the source of certificates ends, which it must not do."""
+
+    async def run(self) -> None:
+        return
+
+
+async def test_source_of_certificates_is_run(tmp_path: Path) -> None:
+    async with FakeApiServer() as fake, fake.client("home") as client:
+        certificates = EndingCertificates(SelfSignedCertificates(tmp_path), times=0)
+        kubelet = Kubelet(provide("n"), client, certificates, build_policy())
+        with pytest.raises(ExceptionGroup) as raised:
+            await kubelet.run()
+        assert raised.group_contains(ComponentExitedError)
+
+
 async def test_many_pods_and_a_slow_api_delay_no_lease(tmp_path: Path) -> None:
     async with FakeApiServer() as fake:
         for number in range(200):

@@ -138,6 +138,9 @@ class FailingCertificates:
         self.source = source
         self.times = times
 
+    async def run(self) -> None:
+        await self.source.run()
+
     async def watch_certificate(
         self, node_name: str, addresses: Sequence[str]
     ) -> AsyncIterator[ServingCertificate]:

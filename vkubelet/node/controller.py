@@ -29,6 +29,9 @@ logger = logging.getLogger(__name__)
 TAKEN_RETRY_SECONDS = 60.0
 """How often it's looked whether a name that somebody else's Node has is free."""
 
+MAX_CLAIMS = 10
+"""Names that are looked up at once: each takes a connection meanwhile."""
+
 _LATE_WATCH_SECONDS = 1.0
 
 
@@ -66,8 +69,8 @@ class NodeController:
         self._ports: dict[str, int] = {}
         self._published: dict[str, int] = {}
         self._uids: dict[str, str] = {}
-        self._registered: dict[str, asyncio.Event] = {}
         self._told: set[str] = set()
+        self._claims = asyncio.Semaphore(MAX_CLAIMS)
         self._handlers: list[Callable[[], None]] = []
         self._informer.add_handler(self._handle)
         drain.add_handler(self._queue.add)
@@ -140,21 +143,17 @@ class NodeController:
         """The ports of all Nodes that are ours; 0 for one that has none yet."""
         return dict(self._published)
 
-    async def wait_registered(self, name: str) -> str:
-        """Wait until the Node is there, and return its UID."""
-        while True:
-            live = self._informer.store.get(NamespacedName("", name))
-            if live is not None:
-                return live.metadata.uid
-            event = self._registered.setdefault(name, asyncio.Event())
-            event.clear()
-            await event.wait()
+    def find_uid(self, name: str) -> str | None:
+        """The UID of a Node that is ours, None if it isn't there (yet)."""
+        live = self._informer.store.get(NamespacedName("", name))
+        return None if live is None else live.metadata.uid
 
     async def claim(self, name: str) -> None:
         """Wait until no Node of somebody else has this name; an error and an event name it."""
         while self._informer.store.get(NamespacedName("", name)) is None:
             try:
-                found = await self._client.get(NODES, NamespacedName("", name))
+                async with self._claims:
+                    found = await self._client.get(NODES, NamespacedName("", name))
             except NotFoundError:
                 break
             if self._is_ours(found):
@@ -193,8 +192,6 @@ class NodeController:
             self._uids[name] = new.metadata.uid
             self._published[name] = port_of(new.decode())
             self._told.discard(name)
-            if name in self._registered:
-                self._registered.pop(name).set()
         if old is None or new is None:
             self._notify()
         self._queue.add(name)

@@ -56,8 +56,11 @@ async def run(arguments: argparse.Namespace, folder: Path) -> None:
             client=client,
         ) as provider,
     ):
-        certificates = CsrCertificates(client, folder / "certificates", approve=True)
-        kubelet = Kubelet(provider, client, certificates, build_policy(arguments.address))
+        policy = build_policy(arguments.address)
+        certificates = CsrCertificates(
+            client, folder / "certificates", labels=policy.owner_labels, approve=True
+        )
+        kubelet = Kubelet(provider, client, certificates, policy)
         async with asyncio.TaskGroup() as group:
             group.create_task(run_component("kubelet", kubelet.run), name="kubelet")
             await wait_for_signal()

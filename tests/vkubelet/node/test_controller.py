@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.fakes.api_server import FakeApiServer
+from tests.fakes.api_server import ApiCall, ApiFailureError, FakeApiServer
 from tests.fakes.provider import build_virtual_node
 from tests.vkubelet.node.world import open_world
 from vkubelet.config import UnreachableAction, UnreachablePolicy
@@ -13,7 +13,8 @@ from vkubelet.interface import (
     Synced,
     Unreachable,
 )
-from vkubelet.kube.objects import EVENTS, NODES
+from vkubelet.kube.objects import EVENTS, NODES, KubeObject
+from vkubelet.node.controller import MAX_CLAIMS
 
 pytestmark = pytest.mark.virtual_time
 
@@ -27,7 +28,7 @@ async def test_node_is_registered_complete_and_ready() -> None:
         assert world.taints() == ["virtual"]
         assert world.condition() == ("True", "AllGood")
         assert world.writes() == ["create nodes"]
-        assert await world.controller.wait_registered("n") == node["metadata"]["uid"]
+        assert world.controller.find_uid("n") == node["metadata"]["uid"]
         assert world.controller.is_published("n")
 
 
@@ -35,6 +36,7 @@ async def test_node_is_not_there_before_its_server_listens() -> None:
     async with open_world(build_virtual_node("n"), port=None) as world:
         await world.settle(60)
         assert world.find() is None
+        assert world.controller.find_uid("n") is None
         world.controller.set_port("n", 12345)
         await world.settle()
         assert world.node()["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == 12345
@@ -94,6 +96,24 @@ async def test_claim_waits_until_the_name_is_free() -> None:
                 fake.remove(NODES, "", "n")
             assert not world.controller.is_taken("n")
             await world.controller.claim("other")
+
+
+async def test_few_names_are_looked_up_at_once() -> None:
+    asked = most = 0
+
+    async def look_up(_: ApiCall) -> KubeObject:
+        nonlocal asked, most
+        asked += 1
+        most = max(most, asked)
+        await asyncio.sleep(1)
+        asked -= 1
+        raise ApiFailureError(404, "NotFound", "no")
+
+    async with open_world() as world, asyncio.TaskGroup() as group:
+        world.fake.handle("get nodes", look_up)
+        for number in range(35):
+            group.create_task(world.controller.claim(f"n{number}"))
+    assert most == MAX_CLAIMS
 
 
 async def test_evict_rule() -> None:
