@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import msgspec
@@ -24,9 +25,11 @@ from provider.pods.usage import RemoteUsage
 from provider.requests import decode_counted_pod, pod_requests
 from tests.bench.figures import read_usage
 from tests.bench.remote_api import build_pod
+from vkubelet.interface import VirtualNode
 from vkubelet.kube.access import load_kubeconfig
 from vkubelet.kube.client import KubeClient
 from vkubelet.kube.objects import encode_object
+from vkubelet.kube.quantity import parse_quantity
 from vkubelet.supervision import run_component
 
 PEERING = Peering(home_uid="bench", home_cluster="home", remote_cluster="cloud")
@@ -45,14 +48,14 @@ class Bench:
         self.nodes = RemoteNodes(client, plan)
         self.usage = RemoteUsage(client, PEERING, self.nodes.ledger)
         self.yields = 0
-        self.virtual_nodes = 0
+        self.virtual_nodes: Sequence[VirtualNode] = ()
 
     async def follow(self) -> None:
         """Take the virtual nodes as the kubelet would."""
         await self.usage.wait_synced()
         async for nodes in self.nodes.watch():
             self.yields += 1
-            self.virtual_nodes = len(nodes)
+            self.virtual_nodes = nodes
 
     def count_events(self, number: int) -> float:
         """Decode and count pods that have changed; microseconds for each."""
@@ -72,12 +75,17 @@ class Bench:
             "seconds": time.monotonic() - started,
             "cpu_seconds": usage.cpu_seconds,
             "rss_mib": usage.rss_mib,
-            "virtual_nodes": self.virtual_nodes,
+            "virtual_nodes": len(self.virtual_nodes),
+            "free_cpu": float(sum(_free_cpu(node) for node in self.virtual_nodes)),
             "yields": self.yields,
             "event_us": self.count_events(events),
         }
         sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
         sys.stdout.flush()
+
+
+def _free_cpu(node: VirtualNode) -> Decimal:
+    return parse_quantity(node.allocatable["cpu"])
 
 
 async def run(arguments: argparse.Namespace) -> None:
@@ -94,7 +102,7 @@ async def run(arguments: argparse.Namespace) -> None:
                 ("follow", bench.follow),
             )
         ]
-        while bench.virtual_nodes == 0:
+        while not bench.virtual_nodes:
             await asyncio.sleep(0.05)
         set_known_aside()
         bench.report(started)

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.bench.figures import Figure, read_usage
+from tests.bench.figures import BenchError, Figure, read_usage
+from tests.bench.remote_api import node_name
 from tests.bench.remote_process import run_remote_api, write_kubeconfig
 from tests.cluster.cluster import Cluster, start_clusters
 from tests.cluster.errors import ClusterError
@@ -81,16 +82,34 @@ async def _measure(
     after = read_usage(pid)
     share = (after.cpu_seconds - before.cpu_seconds) / (time.monotonic() - begun) * 100
 
-    def figure(name: str, value: float, unit: str, target: float | None = None) -> Figure:
-        return Figure(bench=bench, name=name, value=value, unit=unit, target=target)
+    await _check_nodes(client, count)
+
+    def figure(
+        name: str, value: float, unit: str, target: float | None = None, *, steady: bool = False
+    ) -> Figure:
+        return Figure(bench=bench, name=name, value=value, unit=unit, target=target, steady=steady)
 
     return [
         figure("registered and Ready", ready, "s", 30),
         figure("CPU until then", at_start.cpu_seconds, "s"),
-        figure("memory", after.rss_mib, "MiB", 120),
+        figure("memory", after.rss_mib, "MiB", 120, steady=True),
         figure("CPU idle", share, "% of a core", 1),
         figure("oldest Lease", oldest, "s", 15),
     ]
+
+
+async def _check_nodes(client: KubeClient, count: int) -> None:
+    """Each virtual node stands for one physical node, shows what is free there, and is Ready."""
+    nodes = await client.list(NODES, label_selector="vkubelet.io/peering=cloud")
+    names = {node["metadata"]["name"] for node in nodes if _is_ready(node)}
+    if names != {f"cloud-{node_name(number)}" for number in range(count)}:
+        raise BenchError(f"{len(names)} of {count} nodes are Ready, or not those that should be")
+    for node in nodes:
+        if node["status"]["allocatable"]["cpu"] != "64":
+            raise BenchError(f"{node['metadata']['name']} shows {node['status']['allocatable']}")
+    ports = {node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] for node in nodes}
+    if len(ports) != count:
+        raise BenchError(f"{count} nodes have {len(ports)} ports")
 
 
 async def _count_ready(client: KubeClient) -> int:
@@ -111,5 +130,6 @@ async def _read_oldest_lease(client: KubeClient, count: int) -> float:
         (now - datetime.fromisoformat(lease["spec"]["renewTime"])).total_seconds()
         for lease in leases
     ]
-    assert len(ages) == count, f"{len(ages)} Leases of {count} nodes"
+    if len(ages) != count:
+        raise BenchError(f"{len(ages)} Leases of {count} nodes")
     return max(ages)

@@ -25,9 +25,14 @@ def _managed_fields(manager: str, size: int) -> list[dict[str, object]]:
     return [{"manager": manager, "operation": "Update", "fieldsV1": {"f:spec": fields}}]
 
 
+def node_name(number: int) -> str:
+    """The name of a physical node."""
+    return f"node-{number:05d}"
+
+
 def build_node(number: int) -> dict[str, object]:
     """Build a node as a kubelet keeps it, images among it."""
-    name = f"node-{number:05d}"
+    name = node_name(number)
     amounts = {
         "cpu": "64",
         "memory": "256Gi",
@@ -105,7 +110,7 @@ def build_pod(number: int, nodes: int, version: int = VERSION) -> dict[str, obje
             "managedFields": _managed_fields("kube-controller-manager", 60),
         },
         "spec": {
-            "nodeName": f"node-{number % nodes:05d}",
+            "nodeName": node_name(number % nodes),
             "containers": [container, sidecar],
             "tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute"}],
         },
