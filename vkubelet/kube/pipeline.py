@@ -1,4 +1,4 @@
-"""Many small writes in one go, over one connection of their own (HTTP pipelining)."""
+"""Many small writes in one go, over few connections of their own (HTTP pipelining)."""
 
 import asyncio
 import logging
@@ -19,13 +19,17 @@ from vkubelet.kube.failures import describe_network_error
 from vkubelet.kube.objects import KubeObject, NamespacedName, Resource, encode_object
 from vkubelet.kube.quiet import QuietConnection, open_quietly
 from vkubelet.kube.requests import JSON, Call, PatchType, collection_path, key_of, object_path
+from vkubelet.kube.sessions import KEEP_ALIVE_SECONDS
 from vkubelet.kube.statuses import build_status_error
 from vkubelet.kube.transport import Transport
 
 logger = logging.getLogger(__name__)
 
-MAX_TOGETHER = 100
-"""Calls that are on their way at once: a server works on them one after the other."""
+MAX_TOGETHER = 10
+"""Calls that go together over a connection: a server works on them one after the other."""
+
+MAX_LINKS = 10
+"""Connections that are used at once: the slower the server, the more it takes."""
 
 GATHER_SECONDS = 0.25
 """Answers aren't looked at before, so that most come in one go."""
@@ -80,11 +84,17 @@ class _Batch:
 
 
 class _Link:
-    """A connection that is kept between batches, and what its answers are read by."""
+    """
+    A connection that is kept between batches, and what its answers are read by.
+
+    Attributes:
+        idle_since: When it was last used, by the loop's clock.
+    """
 
     def __init__(self, stream: QuietConnection, connection: Connection) -> None:
         self.stream = stream
         self.parser = AnswerParser()
+        self.idle_since = 0.0
         self._connection = connection
 
     def leads_to(self, connection: Connection) -> bool:
@@ -111,8 +121,8 @@ class Pipeline:
     def __init__(self, access: ClusterAccess, transport: Transport) -> None:
         self._access = access
         self._transport = transport
-        self._link: _Link | None = None
-        self._turn = asyncio.Lock()
+        self._links: list[_Link] = []  # those that nobody uses, the one used last at the end
+        self._slots = asyncio.Semaphore(MAX_LINKS)
         self._failures = 0
         self._avoid_until = 0.0
 
@@ -125,8 +135,12 @@ class Pipeline:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._link is not None:
-            self._link.stream.abort()
+        self._close_links()
+
+    def _close_links(self) -> None:
+        for link in self._links:
+            link.stream.abort()
+        self._links.clear()
 
     async def patch(
         self,
@@ -176,18 +190,27 @@ class Pipeline:
     async def _send(
         self, calls: Mapping[NamespacedName, Call], within_seconds: float
     ) -> dict[NamespacedName, KubeError]:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + within_seconds
+        deadline = asyncio.get_running_loop().time() + within_seconds
         keys = list(calls)
         failed: dict[NamespacedName, KubeError] = {}
-        while keys:
-            together, keys = keys[:MAX_TOGETHER], keys[MAX_TOGETHER:]
-            batch = _Batch([calls[key] for key in together], deadline)
-            if loop.time() >= self._avoid_until:
-                await self._send_together(batch)
-            await self._send_apart(batch)
-            failed |= {together[number]: error for number, error in batch.errors.items()}
+        async with asyncio.TaskGroup() as group:
+            for start in range(0, len(keys), MAX_TOGETHER):
+                together = keys[start : start + MAX_TOGETHER]
+                batch = _Batch([calls[key] for key in together], deadline)
+                group.create_task(self._send_batch(batch, together, failed), name="batch")
+        self._close_idle()
         return failed
+
+    async def _send_batch(
+        self,
+        batch: _Batch,
+        keys: Sequence[NamespacedName],
+        failed: dict[NamespacedName, KubeError],
+    ) -> None:
+        if asyncio.get_running_loop().time() >= self._avoid_until:
+            await self._send_together(batch)
+        await self._send_apart(batch)
+        failed |= {keys[number]: error for number, error in batch.errors.items()}
 
     # Together.
 
@@ -198,7 +221,7 @@ class Pipeline:
             connection = await self._access.connection()
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout_at(batch.patience):
-                    await stack.enter_async_context(self._turn)
+                    await stack.enter_async_context(self._slots)
                 async with asyncio.timeout_at(batch.patience) as limit:
                     await self._send_rounds(connection, batch, limit)
         except KubeError as error:
@@ -219,31 +242,41 @@ class Pipeline:
         self, connection: Connection, batch: _Batch, limit: asyncio.Timeout
     ) -> None:
         link = await self._open(connection)
-        self._link = None
+        kept = False
         try:
             batch.sent_at = asyncio.get_running_loop().time()
             await link.stream.write(_serialize(connection, [batch.calls[n] for n in batch.waiting]))
-            if await self._read_answers(link, batch, limit):
-                self._link = link
+            kept = await self._read_answers(link, batch, limit)
         except OSError as error:
             batch.complaint = describe_network_error(error)
         finally:
-            if self._link is None:
+            if kept:
+                link.idle_since = asyncio.get_running_loop().time()
+                self._links.append(link)
+            else:
                 link.stream.abort()
+                self._close_links()  # what broke this one may have broken them
 
     async def _open(self, connection: Connection) -> _Link:
-        if self._link is not None and self._link.leads_to(connection):
-            return self._link
-        if self._link is not None:
-            self._link.stream.abort()
-            self._link = None
+        while self._links:
+            link = self._links.pop()
+            if link.leads_to(connection):
+                return link
+            link.stream.abort()
         return _Link(await open_quietly(connection), connection)
+
+    def _close_idle(self) -> None:
+        """Close what hasn't been used for some time, before something on the way does."""
+        oldest = asyncio.get_running_loop().time() - KEEP_ALIVE_SECONDS
+        while self._links and self._links[0].idle_since < oldest:
+            self._links.pop(0).stream.abort()
 
     async def _read_answers(self, link: _Link, batch: _Batch, limit: asyncio.Timeout) -> bool:
         """Read until all is answered, or nothing more comes; whether the connection can be kept."""
         pending = deque(batch.waiting)
         while pending:
-            await asyncio.sleep(GATHER_SECONDS)
+            if len(pending) > 1:
+                await asyncio.sleep(GATHER_SECONDS)
             data = await link.stream.read()
             for event in link.parser.receive_data(data) if data else link.parser.receive_eof():
                 if isinstance(event, Broken):

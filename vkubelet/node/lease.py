@@ -30,7 +30,7 @@ class NodeLeases:
     """
     Renews the Leases of all nodes, each in its own time, which no status write delays.
 
-    Those that are due at about the same time are renewed together, over a connection of their own;
+    Those that are due at about the same time are renewed together, over connections of their own;
     one whose answer is late, or a failure, doesn't hold up the others.
     """
 
@@ -89,7 +89,7 @@ class NodeLeases:
                 await self._wait_due()
                 if uids := self._take_due():
                     group.create_task(self._renew(pipeline, uids), name="renewal of leases")
-                await asyncio.sleep(GATHER_SECONDS)
+                    await asyncio.sleep(GATHER_SECONDS)
         raise AssertionError("the loop above doesn't end")
 
     async def _wait_due(self) -> None:
@@ -119,8 +119,7 @@ class NodeLeases:
         return uids
 
     async def _renew(self, pipeline: Pipeline, uids: Mapping[str, str]) -> None:
-        loop = asyncio.get_running_loop()
-        started = loop.time()
+        started = asyncio.get_running_loop().time()
         interval = self._policy.lease_renew_seconds
         contents = {_key(name): self._build_content(name, uid) for name, uid in uids.items()}
         failed = await pipeline.patch(LEASES, contents, PatchType.MERGE, within_seconds=interval)
@@ -129,8 +128,7 @@ class NodeLeases:
             for key in missing:
                 del failed[key]
             bodies = [_build_lease(key, contents[key]) for key in missing]
-            remaining = max(0.0, started + interval - loop.time())
-            failed |= await pipeline.create(LEASES, bodies, within_seconds=remaining)
+            failed |= await pipeline.create(LEASES, bodies, within_seconds=interval)
         _log(failed)
         for name in uids:
             self._plan(name, started, failed.get(_key(name)))

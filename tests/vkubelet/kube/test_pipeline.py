@@ -33,9 +33,11 @@ from vkubelet.kube.pipeline import (
     ANSWER_SECONDS,
     AVOID_SECONDS,
     GATHER_SECONDS,
+    MAX_LINKS,
     MAX_TOGETHER,
     Pipeline,
 )
+from vkubelet.kube.sessions import KEEP_ALIVE_SECONDS
 
 pytestmark = pytest.mark.virtual_time
 
@@ -216,12 +218,26 @@ async def test_real_answers(tmp_path: Path) -> None:
             assert found["spec"]["holderIdentity"] == f"n{number}"
 
 
-async def test_more_than_goes_together(tmp_path: Path) -> None:
-    server = Server()
+async def test_many_go_over_several_connections(tmp_path: Path) -> None:
+    server = Server(lambda _: 0.1)
     async with open_pipeline(server, tmp_path) as pipeline:
-        assert await patch(pipeline, 2 * MAX_TOGETHER + 1) == {}
-    assert len(set(server.names())) == 2 * MAX_TOGETHER + 1
-    assert server.connections == 1
+        assert await patch(pipeline, 3 * MAX_TOGETHER) == {}
+        assert server.connections == 3
+        assert len(set(server.names())) == 3 * MAX_TOGETHER
+        assert now() < 3
+        for _ in range(5):
+            await asyncio.sleep(KEEP_ALIVE_SECONDS / 4)
+            assert await patch(pipeline, MAX_TOGETHER) == {}
+        await asyncio.sleep(1)
+        assert (server.connections, server.open) == (3, 1)
+
+
+async def test_connections_have_a_limit(tmp_path: Path) -> None:
+    server = Server(lambda _: 0.01)
+    async with open_pipeline(server, tmp_path) as pipeline:
+        assert await patch(pipeline, 3 * MAX_LINKS * MAX_TOGETHER) == {}
+    assert server.connections == MAX_LINKS
+    assert server.names(apart=True) == []
 
 
 async def test_nothing_to_do(tmp_path: Path) -> None:
@@ -229,14 +245,6 @@ async def test_nothing_to_do(tmp_path: Path) -> None:
     async with open_pipeline(server, tmp_path) as pipeline:
         assert await patch(pipeline, 0) == {}
     assert server.connections == 0
-
-
-async def test_batches_at_the_same_time_take_turns(tmp_path: Path) -> None:
-    server = Server()
-    async with open_pipeline(server, tmp_path) as pipeline, asyncio.TaskGroup() as group:
-        tasks = [group.create_task(patch(pipeline)) for _ in range(3)]
-    assert [task.result() for task in tasks] == [{}, {}, {}]
-    assert server.connections == 1
 
 
 async def test_server_under_a_path(tmp_path: Path) -> None:
@@ -529,12 +537,12 @@ async def test_one_that_is_late_is_called_apart(tmp_path: Path) -> None:
 
 
 async def test_slow_server_is_waited_for_while_answers_come(tmp_path: Path) -> None:
-    server = Server(lambda _: 1.0)
+    server = Server(lambda _: 2.0)
     async with open_pipeline(server, tmp_path) as pipeline:
-        assert await patch(pipeline, 20, within_seconds=60) == {}
+        assert await patch(pipeline, MAX_TOGETHER, within_seconds=60) == {}
         assert now() == pytest.approx(20, abs=1)
-        failed = await patch(pipeline, 20, within_seconds=10)
-        assert len(failed) == pytest.approx(10, abs=1)
+        failed = await patch(pipeline, MAX_TOGETHER, within_seconds=10)
+        assert len(failed) == pytest.approx(5, abs=1)
         assert now() == pytest.approx(30, abs=1)
     assert server.names(apart=True) == []
 
@@ -550,20 +558,31 @@ async def test_slow_server_is_not_blamed(tmp_path: Path) -> None:
     assert server.names() == ["n0", "n1"]
 
 
-async def test_batch_behind_a_stuck_one_goes_apart(tmp_path: Path) -> None:
+async def test_batch_behind_stuck_ones_goes_apart(tmp_path: Path) -> None:
     server = Server(lambda request: reply() if request.apart else -1)
     async with open_pipeline(server, tmp_path) as pipeline, asyncio.TaskGroup() as group:
-        for _ in range(4):
-            group.create_task(patch(pipeline, 3))
-    assert now() < 10
-    assert len(server.names(apart=True)) == 12
+        tasks = [group.create_task(patch(pipeline, 3)) for _ in range(MAX_LINKS + 3)]
+    assert [task.result() for task in tasks] == [{}] * len(tasks)
+    assert now() < 2 * ANSWER_SECONDS
+    assert len(server.names(apart=True)) == 3 * len(tasks)
+
+
+async def test_server_that_closed_all_connections(tmp_path: Path) -> None:
+    server = Server()
+    async with open_pipeline(server, tmp_path) as pipeline:
+        assert await patch(pipeline, 3 * MAX_TOGETHER) == {}
+        server.decide = lambda request: CUT if request.connection <= 3 else reply()
+        assert await patch(pipeline) == {}
+        assert await patch(pipeline) == {}
+    assert server.connections == 4
+    assert server.names(apart=True) == []
 
 
 async def test_answers_are_gathered(tmp_path: Path) -> None:
     server = Server(lambda _: 0.001)
     async with open_pipeline(server, tmp_path) as pipeline:
-        await patch(pipeline, 50)
-    assert GATHER_SECONDS <= now() < 8 * GATHER_SECONDS  # the kernel may be late with some
+        await patch(pipeline, MAX_TOGETHER)
+    assert GATHER_SECONDS <= now() < 6 * GATHER_SECONDS  # the kernel may be late with some
 
 
 async def test_cancelling_closes_the_connection(tmp_path: Path) -> None:
