@@ -2,7 +2,8 @@
 What becomes of each field of a pod: the tables that the code obeys and the documents show.
 
 A field that isn't named here travels as it is, so that what is newer than this code survives; a
-test tells of fields that a new version of Kubernetes has and these tables lack.
+test tells of fields that a new version of Kubernetes has and neither these tables nor those of
+`nested_fields` have.
 """
 
 import enum
@@ -44,15 +45,18 @@ _AS_IT_IS = FieldRule(Treatment.TRAVELS, "as it is")
 _HOST_ACCESS = FieldRule(Treatment.REFUSED, "host access, unless --allow-host-access")
 
 
-def _travelling(names: str) -> dict[str, FieldRule]:
+def travelling(names: str) -> dict[str, FieldRule]:
+    """Return the rules of fields, a word each, that travel as they are."""
     return dict.fromkeys(names.split(), _AS_IT_IS)
 
 
 POD_SPEC_FIELDS: dict[str, FieldRule] = {
-    **_travelling(
+    **travelling(
         "activeDeadlineSeconds dnsConfig dnsPolicy hostAliases hostUsers hostname hostnameOverride"
-        " os resources restartPolicy setHostnameAsFQDN shareProcessNamespace subdomain"
-        " terminationGracePeriodSeconds"
+        " os resources restartPolicy shareProcessNamespace subdomain terminationGracePeriodSeconds"
+    ),
+    "setHostnameAsFQDN": FieldRule(
+        Treatment.TRAVELS, "the name is made of the remote namespace and cluster domain"
     ),
     "nodeName": FieldRule(Treatment.REMOVED, "the remote scheduler chooses"),
     "nodeSelector": FieldRule(
@@ -125,12 +129,15 @@ POD_SPEC_FIELDS: dict[str, FieldRule] = {
 }
 """Fields of `spec`."""
 
+_REQUESTS = FieldRule(Treatment.TRAVELS, "a host to ask is host access, and refused as such")
+
 CONTAINER_FIELDS: dict[str, FieldRule] = {
-    **_travelling(
-        "args command imagePullPolicy lifecycle livenessProbe name readinessProbe resizePolicy"
-        " restartPolicy restartPolicyRules startupProbe stdin stdinOnce targetContainerName"
-        " terminationMessagePath terminationMessagePolicy tty volumeDevices workingDir"
+    **travelling(
+        "args command imagePullPolicy name resizePolicy restartPolicy restartPolicyRules stdin"
+        " stdinOnce targetContainerName terminationMessagePath terminationMessagePolicy tty"
+        " volumeDevices workingDir"
     ),
+    **dict.fromkeys(("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"), _REQUESTS),
     "image": FieldRule(Treatment.TRAVELS, "also when it changes later"),
     "resources": FieldRule(
         Treatment.TRAVELS, "also when they change later; claims are refused with the pod's"
@@ -148,10 +155,13 @@ CONTAINER_FIELDS: dict[str, FieldRule] = {
 """Fields of containers, init containers and ephemeral containers."""
 
 SECURITY_CONTEXT_FIELDS: dict[str, FieldRule] = {
-    **_travelling(
-        "allowPrivilegeEscalation appArmorProfile capabilities fsGroup fsGroupChangePolicy"
-        " procMount readOnlyRootFilesystem runAsGroup runAsNonRoot runAsUser seLinuxChangePolicy"
+    **travelling(
+        "allowPrivilegeEscalation appArmorProfile fsGroup fsGroupChangePolicy procMount"
+        " readOnlyRootFilesystem runAsGroup runAsNonRoot runAsUser seLinuxChangePolicy"
         " seLinuxOptions seccompProfile supplementalGroups supplementalGroupsPolicy sysctls"
+    ),
+    "capabilities": FieldRule(
+        Treatment.TRAVELS, "those beyond Pod Security's baseline are host access, refused as such"
     ),
     "privileged": _HOST_ACCESS,
     "windowsOptions": FieldRule(
@@ -163,7 +173,7 @@ SECURITY_CONTEXT_FIELDS: dict[str, FieldRule] = {
 _DRIVER = FieldRule(Treatment.REWRITTEN, "as it is; a Secret that it names becomes the copy")
 
 VOLUME_FIELDS: dict[str, FieldRule] = {
-    **_travelling(
+    **travelling(
         "awsElasticBlockStore azureDisk emptyDir fc flocker gcePersistentDisk gitRepo glusterfs"
         " image name nfs photonPersistentDisk portworxVolume quobyte vsphereVolume"
     ),
@@ -204,6 +214,36 @@ ENV_SOURCE_FIELDS: dict[str, FieldRule] = {
 }
 """Where a variable's value comes from."""
 
+_KINDRED = FieldRule(
+    Treatment.REWRITTEN, "says also that pods are of this home cluster, and what label keys mean"
+)
+_LABEL_KEYS = FieldRule(Treatment.REWRITTEN, "written into the labelSelector")
+_TOPOLOGY_KEY = FieldRule(
+    Treatment.TRAVELS, "what is on one that no physical node has is left out, with a warning"
+)
+
+AFFINITY_TERM_FIELDS: dict[str, FieldRule] = {
+    "labelSelector": _KINDRED,
+    "matchLabelKeys": _LABEL_KEYS,
+    "mismatchLabelKeys": _LABEL_KEYS,
+    "namespaces": FieldRule(Treatment.REWRITTEN, "the remote namespaces"),
+    "namespaceSelector": FieldRule(
+        Treatment.REWRITTEN,
+        "{} travels, names become namespaces; a term with other labels of home's namespaces is left"
+        " out, with a warning",
+    ),
+    "topologyKey": _TOPOLOGY_KEY,
+}
+"""Fields of the terms of pod (anti-)affinity."""
+
+SPREAD_FIELDS: dict[str, FieldRule] = {
+    **travelling("maxSkew minDomains nodeAffinityPolicy nodeTaintsPolicy whenUnsatisfiable"),
+    "labelSelector": _KINDRED,
+    "matchLabelKeys": _LABEL_KEYS,
+    "topologyKey": _TOPOLOGY_KEY,
+}
+"""Fields of topology spread constraints."""
+
 FIELDS_BY_TYPE: dict[str, dict[str, FieldRule]] = {
     "PodSpec": POD_SPEC_FIELDS,
     "Container": CONTAINER_FIELDS,
@@ -213,6 +253,8 @@ FIELDS_BY_TYPE: dict[str, dict[str, FieldRule]] = {
     "Volume": VOLUME_FIELDS,
     "VolumeProjection": PROJECTION_FIELDS,
     "EnvVarSource": ENV_SOURCE_FIELDS,
+    "PodAffinityTerm": AFFINITY_TERM_FIELDS,
+    "TopologySpreadConstraint": SPREAD_FIELDS,
 }
 """The tables by the name that Kubernetes' API has for what they are about."""
 

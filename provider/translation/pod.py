@@ -12,6 +12,7 @@ from provider.labels import (
     LAST_APPLIED,
     PEERING,
     PREFIX,
+    TOPOLOGY_LABELS,
     VIRTUAL_NODE,
     make_label_value,
 )
@@ -21,8 +22,9 @@ from provider.translation.changes import note_applied
 from provider.translation.dependents import DependentNames, find_dependents, write_dependents
 from provider.translation.downward import HomeFacts, rewrite_variable, rewrite_volume
 from provider.translation.fields import POD_SPEC_FIELDS, REMOVED_FIELDS
+from provider.translation.host_access import find_container_host_access
 from provider.translation.neighbours import Neighbourhood, translate_neighbours
-from provider.translation.refusals import check_can_travel, find_host_access
+from provider.translation.refusals import check_can_travel
 from provider.translation.renaming import (
     rename_in_container,
     rename_in_volume,
@@ -84,13 +86,14 @@ class TranslationContext:
     home_api_server: ApiServerAddress | None = None
     name_namespace: Callable[[str], str] = str
 
-    @property
-    def neighbourhood(self) -> Neighbourhood:
-        """Where the pod meets others."""
+    def neighbourhood(self, metadata: KubeObject) -> Neighbourhood:
+        """Return where a home pod meets others."""
         return Neighbourhood(
             home_cluster_uid=self.home_cluster_uid,
             topology_keys=self.node.topology_keys,
             name_namespace=self.name_namespace,
+            namespace=metadata["namespace"],
+            labels=metadata.get("labels") or {},
         )
 
     def names(self, namespace: str) -> DependentNames:
@@ -124,16 +127,17 @@ def translate_pod(pod: KubeObject, context: TranslationContext) -> TranslatedPod
     """
     spec: KubeObject = pod["spec"]
     check_can_travel(spec, allow_host_access=context.allow_host_access)
+    remote_spec, apart = _translate_spec(pod["metadata"], spec, context)
     remote = {key: value for key, value in pod.items() if key != "status"}
     remote |= {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": _build_metadata(pod["metadata"], spec, context),
-        "spec": _translate_spec(pod["metadata"], spec, context),
+        "spec": remote_spec,
     }
     note_applied(remote)
     ephemeral, refused = _translate_ephemeral(pod, context)
-    return TranslatedPod(remote, (*_find_warnings(spec, context), *refused), ephemeral)
+    return TranslatedPod(remote, (*_find_warnings(spec, context), *apart, *refused), ephemeral)
 
 
 def _translate_ephemeral(
@@ -152,7 +156,7 @@ def _translate_ephemeral(
     translate = ContainerTranslation(pod["metadata"], spec, context)
     translated, refused = [], []
     for container in containers:
-        wishes = [] if context.allow_host_access else find_host_access(container)
+        wishes = [] if context.allow_host_access else [*find_container_host_access(container)]
         if wishes:
             refused.append(f"{'; '.join(wishes)}: it isn't started, host access isn't allowed")
         elif container["name"] not in ended:
@@ -167,6 +171,9 @@ def _build_metadata(home: KubeObject, spec: KubeObject, context: TranslationCont
     Owners and finalizers of home mean nothing there: they would get the pod collected, or keep it.
     """
     labels = _without_ours(home.get("labels") or {})
+    for key in TOPOLOGY_LABELS:  # where the virtual node is; the API server over there puts its own
+        if key in labels and labels[key] == context.node.labels.get(key):
+            del labels[key]
     labels |= {
         HOME_CLUSTER: context.home_cluster_uid,
         PEERING: context.peering,
@@ -200,7 +207,8 @@ def _without_ours(pairs: dict[str, str]) -> dict[str, str]:
 
 def _translate_spec(
     metadata: KubeObject, spec: KubeObject, context: TranslationContext
-) -> KubeObject:
+) -> tuple[KubeObject, list[str]]:
+    """Translate the spec; with a sentence for each thing about other pods that doesn't travel."""
     removed = set(REMOVED_FIELDS)
     if context.api_access is ApiAccess.REMOTE:
         removed -= SERVICE_ACCOUNT_FIELDS
@@ -214,7 +222,8 @@ def _translate_spec(
     }
     remote = {key: value for key, value in spec.items() if key not in rebuilt}
     remote |= confine_pod(spec, context.node, context.selection)
-    neighbours, _ = translate_neighbours(spec, remote["affinity"], context.neighbourhood)
+    hood = context.neighbourhood(metadata)
+    neighbours, apart = translate_neighbours(spec, remote["affinity"], hood)
     remote |= neighbours
     remote["enableServiceLinks"] = False
     tolerations = translate_tolerations(spec.get("tolerations") or [], context.accepted_taints)
@@ -232,7 +241,7 @@ def _translate_spec(
     for key in ("initContainers", "containers"):
         if spec.get(key):
             remote[key] = [translate(item) for item in spec[key]]
-    return remote
+    return remote, apart
 
 
 def _translate_volume(
@@ -304,8 +313,6 @@ def _find_warnings(spec: KubeObject, context: TranslationContext) -> Iterator[st
     lost = describe_lost_tolerations(spec.get("tolerations") or [], context.accepted_taints)
     if lost:
         yield f"tolerations {', '.join(lost)} don't travel: --tolerate doesn't cover them"
-    _, apart = translate_neighbours(spec, spec.get("affinity") or {}, context.neighbourhood)
-    yield from apart
     for constraint in spec.get("topologySpreadConstraints") or []:
         if constraint.get("topologyKey") in context.node.topology_keys and _may_block(constraint):
             yield (

@@ -1,16 +1,10 @@
 """Why a pod can't run behind a virtual node as it is."""
 
 from collections.abc import Iterator
-from typing import Any
 
-from provider.translation.fields import HOST_ACCESS_FIELDS, POD_SPEC_FIELDS
-from provider.translation.references import (
-    CLAIM,
-    CONFIG_MAP,
-    SECRET,
-    find_references,
-    iterate_containers,
-)
+from provider.translation.fields import POD_SPEC_FIELDS
+from provider.translation.host_access import find_host_access
+from provider.translation.references import CLAIM, CONFIG_MAP, SECRET, find_references
 from vkubelet.errors import RefusedError
 from vkubelet.kube.objects import KubeObject
 
@@ -36,14 +30,9 @@ def check_can_travel(spec: KubeObject, *, allow_host_access: bool) -> None:
         raise RefusedError(problems[0][0], "; ".join(texts))
 
 
-def find_host_access(container: KubeObject) -> list[str]:
-    """Name what a container of any kind wants of its host."""
-    return list(_find_host_access({"containers": [container]}))
-
-
 def _find_problems(spec: KubeObject, *, allow_host_access: bool) -> Iterator[tuple[str, str]]:
     if not allow_host_access:
-        for text in _find_host_access(spec):
+        for text in find_host_access(spec):
             yield REASON_HOST_ACCESS, f"{text}: host access isn't allowed"
     if spec.get("runtimeClassName"):
         why = POD_SPEC_FIELDS["runtimeClassName"].why
@@ -55,27 +44,3 @@ def _find_problems(spec: KubeObject, *, allow_host_access: bool) -> Iterator[tup
         if reference.kind not in _CROSSING:
             reason = REASON_CLAIMS if reference.kind == CLAIM else REASON_VOLUME
             yield reason, f"{reference}: {reference.kind}s don't cross to the remote cluster"
-
-
-def _find_host_access(spec: KubeObject) -> Iterator[str]:
-    for field in HOST_ACCESS_FIELDS:
-        if spec.get(field):
-            yield field
-    for volume in spec.get("volumes") or []:
-        if volume.get("hostPath") is not None:
-            yield f"volume {volume.get('name', '')!r} is a hostPath"
-    if _is_host_process(spec):
-        yield "hostProcess"
-    for container in iterate_containers(spec):
-        name = repr(container.get("name", ""))
-        if (container.get("securityContext") or {}).get("privileged"):
-            yield f"container {name} is privileged"
-        if _is_host_process(container):
-            yield f"container {name} is a hostProcess"
-        if any(port.get("hostPort") for port in container.get("ports") or []):
-            yield f"container {name} has a hostPort"
-
-
-def _is_host_process(holder: KubeObject) -> bool:
-    security: dict[str, Any] = holder.get("securityContext") or {}
-    return bool((security.get("windowsOptions") or {}).get("hostProcess"))

@@ -120,8 +120,11 @@ def is_root_certificate(source: KubeObject) -> bool:
 
 
 def _deliver(source: KubeObject, secret: str) -> KubeObject:
-    path = source["serviceAccountToken"].get("path") or TOKEN_KEY
-    return {"secret": {"name": secret, "items": [{"key": TOKEN_KEY, "path": path}]}}
+    token: KubeObject = source["serviceAccountToken"]
+    item = {"key": TOKEN_KEY, "path": token.get("path") or TOKEN_KEY}
+    if token.get("user") is not None:
+        item["user"] = token["user"]  # who owns the file
+    return {"secret": {"name": secret, "items": [item]}}
 
 
 def _without_tokens(volume: KubeObject) -> KubeObject | None:

@@ -6,6 +6,14 @@ import pytest
 
 from provider.taints import parse_accepted_taint
 from provider.translation.affinity import VirtualNodeView
+from provider.translation.fields import (
+    CONTAINER_FIELDS,
+    POD_SPEC_FIELDS,
+    PROJECTION_FIELDS,
+    VOLUME_FIELDS,
+    FieldRule,
+    Treatment,
+)
 from provider.translation.pod import ApiServerAddress, TranslationContext, translate_pod
 from provider.translation.selection import Selection
 from provider.translation.tokens import ApiAccess
@@ -353,6 +361,73 @@ def test_pods_that_keep_apart_keep_apart_over_there() -> None:
     (there,) = found["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert there["labelSelector"]["matchExpressions"][0]["values"] == ["h-1"]
     assert "nodeAffinity" in found
+
+
+def test_where_the_virtual_node_is_does_not_travel() -> None:
+    """The API server labels bound pods so; over there it does so by the physical node."""
+    zone, region = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+    node = VirtualNodeView("vn", {zone: "z-1", region: "cloud"})
+    pod = home_pod()
+    pod["metadata"]["labels"] = {zone: "z-1", region: "of-the-user", "app": "web"}
+    translated = translate_pod(pod, dataclasses.replace(CONTEXT, node=node))
+    labels = translated.pod["metadata"]["labels"]
+    assert {key for key in labels if not key.startswith("vkubelet.io/")} == {region, "app"}
+
+
+SAMPLES = {
+    "name": "app",
+    "ports": [{"containerPort": 80}],
+    "resourceClaims": [{"name": "gpu"}],
+}
+
+
+def fields_of(table: dict[str, FieldRule], *treatments: Treatment) -> list[str]:
+    return [name for name, rule in table.items() if rule.treatment in treatments]
+
+
+@pytest.mark.parametrize("name", fields_of(POD_SPEC_FIELDS, Treatment.TRAVELS))
+def test_what_the_table_lets_travel_travels(name: str) -> None:
+    value = {"sample": "x"}
+    assert translate_pod(home_pod(**{name: value}), CONTEXT).pod["spec"][name] is value
+
+
+@pytest.mark.parametrize("name", fields_of(POD_SPEC_FIELDS, Treatment.REMOVED))
+def test_what_the_table_removes_is_not_there(name: str) -> None:
+    value = [{"name": "x", "image": "y"}] if name == "ephemeralContainers" else "x"
+    assert name not in translate_pod(home_pod(**{name: value}), CONTEXT).pod["spec"]
+
+
+@pytest.mark.parametrize("name", fields_of(POD_SPEC_FIELDS, Treatment.REFUSED))
+def test_what_the_table_refuses_is_refused(name: str) -> None:
+    with pytest.raises(RefusedError):
+        translate_pod(home_pod(**{name: SAMPLES.get(name, True)}), CONTEXT)
+
+
+@pytest.mark.parametrize("name", fields_of(CONTAINER_FIELDS, Treatment.TRAVELS))
+def test_what_the_table_lets_travel_of_a_container_travels(name: str) -> None:
+    value = SAMPLES.get(name, {"sample": "x"})
+    containers = [{"name": "app", name: value}]
+    (there,) = translate_pod(home_pod(containers=containers), CONTEXT).pod["spec"]["containers"]
+    assert there[name] == value
+
+
+@pytest.mark.parametrize("name", fields_of(VOLUME_FIELDS, Treatment.TRAVELS))
+def test_volumes_that_the_table_lets_travel_travel(name: str) -> None:
+    volume = {"name": "data", name: {"sample": "x"}} if name != "name" else {"name": "data"}
+    assert translate_pod(home_pod(volumes=[volume]), CONTEXT).pod["spec"]["volumes"] == [volume]
+
+
+@pytest.mark.parametrize("name", fields_of(VOLUME_FIELDS, Treatment.REFUSED))
+def test_volumes_that_the_table_refuses_are_refused(name: str) -> None:
+    with pytest.raises(RefusedError):
+        translate_pod(home_pod(volumes=[{"name": "data", name: {}}]), CONTEXT)
+
+
+@pytest.mark.parametrize("name", fields_of(PROJECTION_FIELDS, Treatment.REFUSED))
+def test_projections_that_the_table_refuses_are_refused(name: str) -> None:
+    volume = {"name": "data", "projected": {"sources": [{name: {}}]}}
+    with pytest.raises(RefusedError):
+        translate_pod(home_pod(volumes=[volume]), CONTEXT)
 
 
 def test_a_pod_that_uses_a_claim_is_refused() -> None:
