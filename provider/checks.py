@@ -193,9 +193,13 @@ def read_cidr_remap(value: object) -> object:
 def check_namespace_template(text: str) -> str:
     """Check the template of remote namespaces."""
     try:
-        fields = [name for _, name, _, _ in Formatter().parse(text) if name is not None]
+        parsed = [part for part in Formatter().parse(text) if part[1] is not None]
     except ValueError as error:
         raise ValueError(f"{text!r} is not a template: {error}") from error
+    if any(spec or conversion for _, _, spec, conversion in parsed):
+        # {namespace:.5} would map many namespaces to one.
+        raise ValueError(f"{text!r}: fields stand there as they are, without ':' or '!'")
+    fields = [name for _, name, _, _ in parsed if name is not None]
     unknown = [name for name in fields if name not in NAMESPACE_FIELDS]
     if unknown:
         known = ", ".join(f"{{{name}}}" for name in NAMESPACE_FIELDS)

@@ -4,12 +4,17 @@ import asyncio
 import hashlib
 import logging
 from collections import defaultdict
+from contextlib import suppress
 
-from provider.labels import HOME_NAMESPACE
+from provider.labels import HOME_NAMESPACE, make_hash
 from provider.peering import Peering
 from vkubelet.errors import RefusedError, RetryError
 from vkubelet.kube.client import KubeClient
-from vkubelet.kube.errors import AlreadyExistsError, NotFoundError
+from vkubelet.kube.errors import (
+    AlreadyExistsError,
+    ForbiddenError,
+    NotFoundError,
+)
 from vkubelet.kube.objects import (
     CONFIG_MAPS,
     NAMESPACES,
@@ -69,12 +74,17 @@ def build_namespace(
 
 
 def build_anchor(namespace: str, peering: Peering) -> KubeObject:
-    """Build the ConfigMap that controls the reflected pods of a namespace."""
+    """
+    Build the ConfigMap that controls the reflected pods of a namespace.
+
+    Other home clusters may reflect into it, too, under the same name of the remote cluster: what
+    its name ends with is made of the home cluster's UID.
+    """
     return {
         "apiVersion": CONFIG_MAPS.api_version,
         "kind": CONFIG_MAPS.kind,
         "metadata": {
-            "name": ANCHOR_NAME_PREFIX + peering.remote_cluster,
+            "name": f"{ANCHOR_NAME_PREFIX}{peering.remote_cluster}-{make_hash(peering.home_uid)}",
             "namespace": namespace,
             "labels": peering.labels,
         },
@@ -127,7 +137,7 @@ class RemoteNamespaces:
             The ownerReference that a pod there needs.
 
         Raises:
-            RefusedError: If the namespace or the anchor isn't ours.
+            RefusedError: If the namespace or the anchor isn't ours, or may not be made.
             RetryError: If the namespace is being deleted.
             KubeError: If the API server can't do it.
         """
@@ -147,19 +157,14 @@ class RemoteNamespaces:
         self._anchors.pop(remote_namespace, None)
 
     async def _ensure_namespace(self, name: str, home_namespace: str) -> None:
-        key = NamespacedName("", name)
         try:
-            namespace = await self._client.get(NAMESPACES, key)
-        except NotFoundError:
-            body = build_namespace(
-                name, home_namespace, self._peering, pod_security=self._pod_security
-            )
-            try:
-                namespace = await self._client.create(NAMESPACES, body)
-            except AlreadyExistsError:
-                namespace = await self._client.get(NAMESPACES, key)
-            else:
-                logger.info("%s: remote namespace created", name)
+            namespace = await self._find_or_make_namespace(name, home_namespace)
+        except ForbiddenError as error:
+            raise RefusedError(
+                "RemoteNamespaceForbidden",
+                f"remote namespace {name} can't be read, or isn't there and can't be made:"
+                f" {error.message}",
+            ) from error
         metadata = namespace["metadata"]
         if metadata.get("deletionTimestamp"):
             raise RetryError(f"remote namespace {name} is being deleted")
@@ -178,16 +183,27 @@ class RemoteNamespaces:
                 f"remote namespace {name} already belongs to home namespace {owner}",
             )
 
+    async def _find_or_make_namespace(self, name: str, home_namespace: str) -> KubeObject:
+        key = NamespacedName("", name)
+        with suppress(NotFoundError):
+            return await self._client.get(NAMESPACES, key)
+        body = build_namespace(name, home_namespace, self._peering, pod_security=self._pod_security)
+        try:
+            namespace = await self._client.create(NAMESPACES, body)
+        except AlreadyExistsError:
+            return await self._client.get(NAMESPACES, key)
+        logger.info("%s: remote namespace created", name)
+        return namespace
+
     async def _ensure_anchor(self, namespace: str) -> KubeObject:
         body = build_anchor(namespace, self._peering)
         key = NamespacedName(namespace, body["metadata"]["name"])
         try:
-            anchor = await self._client.get(CONFIG_MAPS, key)
-        except NotFoundError:
-            try:
-                anchor = await self._client.create(CONFIG_MAPS, body, namespace=namespace)
-            except AlreadyExistsError:
-                anchor = await self._client.get(CONFIG_MAPS, key)
+            anchor = await self._find_or_make_anchor(key, body)
+        except ForbiddenError as error:
+            if "is being terminated" in error.message:
+                raise RetryError(error.message) from error
+            raise RefusedError("RemoteObjectForbidden", error.message) from error
         metadata = anchor["metadata"]
         if metadata.get("deletionTimestamp"):
             raise RetryError(f"remote ConfigMap {key} is being deleted")
@@ -196,3 +212,13 @@ class RemoteNamespaces:
                 "RemoteAnchorNotOurs", f"remote ConfigMap {key} exists and is not of this peering"
             )
         return {**anchor, "apiVersion": CONFIG_MAPS.api_version, "kind": CONFIG_MAPS.kind}
+
+    async def _find_or_make_anchor(self, key: NamespacedName, body: KubeObject) -> KubeObject:
+        with suppress(NotFoundError):
+            return await self._client.get(CONFIG_MAPS, key)
+        try:
+            return await self._client.create(CONFIG_MAPS, body, namespace=key.namespace)
+        except AlreadyExistsError:
+            return await self._client.get(CONFIG_MAPS, key)
+        except NotFoundError as error:
+            raise RetryError(f"remote namespace {key.namespace} is gone") from error

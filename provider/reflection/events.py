@@ -10,6 +10,7 @@ import msgspec
 
 from provider.labels import HOME_NAMESPACE, HOME_POD_UID
 from provider.reflection.watches import Watches
+from provider.translation.messages import CopiedNames, read_copied_names
 from vkubelet.interface import PodEvent, PodRef
 from vkubelet.kube.client import KubeClient
 from vkubelet.kube.informer import Informer
@@ -93,8 +94,8 @@ class RemoteEvent(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         last = parse_time(series.last_observed_time or self.last_timestamp or made)
         return (first, last) if first is not None and last is not None else None
 
-    def build(self, ref: PodRef) -> PodEvent | None:
-        """Build what is shown on the home pod."""
+    def build(self, ref: PodRef, names: CopiedNames | None) -> PodEvent | None:
+        """Build what is shown on the home pod, with the names that home knows."""
         times = self.times()
         if times is None:
             return None
@@ -103,7 +104,7 @@ class RemoteEvent(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
             identity=self.metadata.uid,
             type=self.type or "Normal",
             reason=self.reason,
-            message=self.message,
+            message=self.message if names is None else names.restore(self.message),
             count=(self.series.count if self.series else 0) or self.count or 1,
             first_time=times[0],
             last_time=times[1],
@@ -128,7 +129,7 @@ class RemoteEvents:
         self._client = client
         self._tell = tell
         self._now = now
-        self._refs: dict[str, PodRef] = {}
+        self._refs: dict[str, tuple[PodRef, CopiedNames | None]] = {}
         self._pods: dict[str, int] = {}
         self._idle_since: dict[str, float] = {}
         self._home_pods: HomePods | None = None
@@ -150,7 +151,8 @@ class RemoteEvents:
             return
         namespace, uid = after.annotations.get(HOME_NAMESPACE), after.labels.get(HOME_POD_UID)
         if namespace and uid:
-            self._refs[after.uid] = PodRef(namespace, after.name, uid)
+            names = read_copied_names(after.namespace, after.labels, after.annotations)
+            self._refs[after.uid] = PodRef(namespace, after.name, uid), names
             self._enter(after.namespace)
             self._catch_up(after)
 
@@ -209,10 +211,10 @@ class RemoteEvents:
         return informer
 
     def _handle(self, event: RemoteEvent, *, fresh: bool) -> None:
-        ref = self._refs.get(event.involved_object.uid)
-        if ref is None or not event.is_wanted:
+        known = self._refs.get(event.involved_object.uid)
+        if known is None or not event.is_wanted:
             return
-        built = event.build(ref)
+        built = event.build(*known)
         if built is None:
             logger.debug("%s: event without a time", event.metadata.key)
         elif fresh or self._now() - built.last_time <= MAX_AGE:

@@ -196,7 +196,11 @@ class PodTokens:
         pod = self._find_home_pod(ref)
         if pod is None:
             return None  # ending: its tokens are worth nothing at home any more
-        owner = await self._places.ensure(ref.namespace)
+        try:
+            owner = await self._places.ensure(ref.namespace)
+        except RefusedError as error:
+            logger.warning("%s: tokens aren't renewed: %s", ref, error)
+            return REFUSED_SECONDS
         try:
             await self.provide(pod, owner)
         except RefusedError as error:

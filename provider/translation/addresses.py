@@ -49,13 +49,21 @@ def parse_cidr_remap(text: str) -> CidrRemap:
 
 
 def find_overlap(remaps: Sequence[CidrRemap]) -> tuple[CidrRemap, CidrRemap] | None:
-    """Find two remaps that leave open what becomes of an address."""
+    """
+    Find two remaps that contradict each other.
+
+    Where their sources overlap, an address has two new ones; where their targets do, two pods could
+    get the same.
+    """
     for number, one in enumerate(remaps):
         for other in remaps[:number]:
-            # Networks of different families never overlap.
-            if one.source.version == other.source.version and one.source.overlaps(other.source):
+            if _overlap(one.source, other.source) or _overlap(one.target, other.target):
                 return other, one
     return None
+
+
+def _overlap(one: Network, other: Network) -> bool:
+    return one.version == other.version and one.overlaps(other)
 
 
 def remap_address(address: str, remaps: Sequence[CidrRemap]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from provider.translation.addresses import CidrRemap, translate_pod_ips
+from provider.translation.messages import CopiedNames, read_copied_names, restore_in_status
 from vkubelet.kube.objects import KubeObject
 
 KUBELET_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
@@ -48,12 +49,15 @@ def translate_status(
     status |= {key: remote[key] for key in _COPIED if remote.get(key)}
     status["conditions"] = _translate_conditions(remote)
     home_spec = None if home_pod is None else home_pod.get("spec") or {}
+    names = _read_names(remote_pod.get("metadata") or {})
     for key, spec_key in _STATUS_LISTS.items():
         statuses = _filter_statuses(
             remote.get(key) or [], None if home_spec is None else home_spec.get(spec_key) or []
         )
         if statuses:
-            status[key] = statuses
+            status[key] = (
+                [restore_in_status(item, names) for item in statuses] if names else statuses
+            )
     if host_address:
         status |= {"hostIP": host_address, "hostIPs": [{"ip": host_address}]}
     if publish_pod_ips:
@@ -70,6 +74,14 @@ def is_unschedulable(remote_pod: KubeObject) -> bool:
         and condition.get("status") == "False"
         and condition.get("reason") == "Unschedulable"
         for condition in (remote_pod.get("status") or {}).get("conditions") or []
+    )
+
+
+def _read_names(metadata: KubeObject) -> CopiedNames | None:
+    return read_copied_names(
+        metadata.get("namespace", ""),
+        metadata.get("labels") or {},
+        metadata.get("annotations") or {},
     )
 
 

@@ -128,6 +128,11 @@ BAD_FLAGS: list[tuple[dict[str, Any], str]] = [
     ({"--node-label": ["a"]}, "--node-label: 'a' is not KEY=VALUE"),
     ({"--remote-namespace": "{name}"}, "--remote-namespace: '{name}' has the unknown field {name}"),
     ({"--remote-namespace": "{namespace"}, "--remote-namespace: '{namespace' is not a template"),
+    (
+        {"--remote-namespace": "{namespace:.5}"},
+        "--remote-namespace: '{namespace:.5}': fields stand",
+    ),
+    ({"--remote-namespace": "{namespace!s}"}, "--remote-namespace: '{namespace!s}': fields stand"),
     ({"--remote-namespace": "all", "--namespace": ["a", "b"]}, "--remote-namespace 'all' maps two"),
     ({"--remote-namespace": "all", "--namespace": ["*"]}, "--remote-namespace 'all' maps two"),
     ({"--certificates": "files"}, "--certificate-file is required with --certificates files"),

@@ -3,9 +3,12 @@
 from typing import Any
 
 from provider.peering import Peering
+from provider.pods.namespaces import build_anchor
 from vkubelet.kube.objects import KubeObject
 
 PEERING = Peering(home_uid="uid-of-home", home_cluster="home", remote_cluster="cloud")
+ANCHOR_NAME: str = build_anchor("any", PEERING)["metadata"]["name"]
+"""Of the ConfigMap that controls remote pods."""
 
 
 def build_home_pod(name: str = "web", *, uid: str = "uid-web", **spec: Any) -> KubeObject:

@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from provider.peering import Peering
 from provider.pods.namespaces import RemoteNamespaces, build_namespace, build_namespace_name
 from tests.fakes.api_server import FakeApiServer
-from tests.provider.values import PEERING
+from tests.provider.values import ANCHOR_NAME, PEERING
 from vkubelet.errors import RefusedError, RetryError
 from vkubelet.kube.errors import ServerError
 from vkubelet.kube.objects import CONFIG_MAPS, NAMESPACES
@@ -56,7 +57,7 @@ async def test_makes_both_for_the_first_pod_and_looks_no_more(
     fake: FakeApiServer, namespaces: RemoteNamespaces
 ) -> None:
     reference = await namespaces.ensure("demo")
-    anchor = fake.get(CONFIG_MAPS, "demo-home", "vkubelet-cloud")
+    anchor = fake.get(CONFIG_MAPS, "demo-home", ANCHOR_NAME)
     assert reference["uid"] == anchor["metadata"]["uid"]
     assert (reference["kind"], reference["controller"]) == ("ConfigMap", True)
     labels = fake.get(NAMESPACES, "", "demo-home")["metadata"]["labels"]
@@ -107,10 +108,53 @@ async def test_an_anchor_of_somebody_else_is_refused(
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": "vkubelet-cloud", "namespace": "demo-home"},
+            "metadata": {"name": ANCHOR_NAME, "namespace": "demo-home"},
         }
     )
-    with pytest.raises(RefusedError, match="demo-home/vkubelet-cloud exists"):
+    with pytest.raises(RefusedError, match=f"demo-home/{ANCHOR_NAME} exists"):
+        await namespaces.ensure("demo")
+
+
+async def test_two_home_clusters_may_share_a_namespace(fake: FakeApiServer) -> None:
+    """Both call the remote cluster the same."""
+    other = Peering(home_uid="uid-of-another", home_cluster="other", remote_cluster="cloud")
+    async with fake.client("remote") as client:
+        ours = RemoteNamespaces(client, PEERING, template="{namespace}", adopt=True)
+        theirs = RemoteNamespaces(client, other, template="{namespace}", adopt=True)
+        mine, yours = await ours.ensure("demo"), await theirs.ensure("demo")
+    assert mine["uid"] != yours["uid"]
+    assert {mine["name"][:15], yours["name"][:15]} == {"vkubelet-cloud-"}
+    assert PEERING.owns_labels(fake.get(NAMESPACES, "", "demo")["metadata"]["labels"])
+
+
+@pytest.mark.parametrize("verb", ["get", "create"])
+async def test_one_that_may_not_be_read_or_made_is_a_refusal(
+    fake: FakeApiServer, namespaces: RemoteNamespaces, verb: str
+) -> None:
+    fake.fail_next(f"{verb} namespaces", 403)
+    with pytest.raises(RefusedError, match="demo-home can't be read, or isn't there") as caught:
+        await namespaces.ensure("demo")
+    assert caught.value.reason == "RemoteNamespaceForbidden"
+    assert (await namespaces.ensure("demo"))["name"] == ANCHOR_NAME, "once the right is there"
+
+
+async def test_other_failures_to_look_are_passed_on(
+    fake: FakeApiServer, namespaces: RemoteNamespaces
+) -> None:
+    fake.fail_next("get namespaces", 500)
+    with pytest.raises(ServerError):
+        await namespaces.ensure("demo")
+    assert fake.calls("create namespaces") == []
+
+
+async def test_an_anchor_that_may_not_be_made_is_a_refusal(
+    fake: FakeApiServer, namespaces: RemoteNamespaces
+) -> None:
+    fake.fail_next("create configmaps", 403, message="exceeded quota: few")
+    with pytest.raises(RefusedError, match="exceeded quota: few"):
+        await namespaces.ensure("demo")
+    fake.fail_next("create configmaps", 403, message="demo-home is being terminated")
+    with pytest.raises(RetryError, match="is being terminated"):
         await namespaces.ensure("demo")
 
 
@@ -131,14 +175,14 @@ async def test_a_failure_is_not_remembered(
     fake.fail_next("create configmaps", 500)
     with pytest.raises(ServerError):
         await namespaces.ensure("demo")
-    assert (await namespaces.ensure("demo"))["name"] == "vkubelet-cloud"
+    assert (await namespaces.ensure("demo"))["name"] == ANCHOR_NAME
 
 
 async def test_what_is_gone_is_made_again_once_told(
     fake: FakeApiServer, namespaces: RemoteNamespaces
 ) -> None:
     before = await namespaces.ensure("demo")
-    fake.remove(CONFIG_MAPS, "demo-home", "vkubelet-cloud")
+    fake.remove(CONFIG_MAPS, "demo-home", ANCHOR_NAME)
     namespaces.forget("demo-home")
     after = await namespaces.ensure("demo")
     assert after["uid"] != before["uid"]

@@ -16,7 +16,7 @@ from provider.translation.pod import TranslatedPod, TranslationContext, translat
 from provider.translation.selection import Selection
 from provider.translation.status import translate_status
 from tests.fakes.api_server import FakeApiServer
-from tests.provider.values import PEERING, build_home_pod
+from tests.provider.values import ANCHOR_NAME, PEERING, build_home_pod
 from vkubelet.errors import RefusedError, RetryError
 from vkubelet.interface import (
     Gone,
@@ -100,7 +100,7 @@ async def test_makes_the_pod_once_with_labels_and_controller(running: Running) -
     metadata = running.fake.get(PODS, "demo-r", "web")["metadata"]
     assert PEERING.owns_labels(metadata["labels"])
     (owner,) = metadata["ownerReferences"]
-    assert (owner["name"], owner["controller"]) == ("vkubelet-cloud", True)
+    assert (owner["name"], owner["controller"]) == (ANCHOR_NAME, True)
 
 
 async def test_an_answer_that_was_lost_makes_no_second_pod(running: Running) -> None:

@@ -17,6 +17,7 @@ from tests.provider.reflection.world import (
     use_config_map,
     use_secret,
 )
+from tests.provider.values import ANCHOR_NAME
 from vkubelet.errors import RefusedError, RetryError
 from vkubelet.interface import PodEvent, PodRef, Unblocked
 from vkubelet.kube.objects import CONFIG_MAPS, PODS, SECRETS
@@ -34,7 +35,7 @@ def writes(remote: FakeApiServer) -> list[str]:
         if call.verb in ("create", "update", "patch", "delete")
         and call.target is not None
         and call.target.resource.plural in ("configmaps", "secrets")
-        and (call.body or {}).get("metadata", {}).get("name") != "vkubelet-cloud"
+        and (call.body or {}).get("metadata", {}).get("name") != ANCHOR_NAME
     ]
 
 
@@ -51,7 +52,7 @@ async def test_what_a_pod_needs_is_there_before_it() -> None:
             call.body["kind"]
             for call in world.remote.calls("create *")
             if call.body["kind"] in ("ConfigMap", "Secret", "Pod")
-            and call.body["metadata"]["name"] != "vkubelet-cloud"
+            and call.body["metadata"]["name"] != ANCHOR_NAME
         ]
         assert made == ["ConfigMap", "Secret", "Pod"]
         copied = world.copies("ConfigMap")["settings"]
@@ -60,7 +61,7 @@ async def test_what_a_pod_needs_is_there_before_it() -> None:
         pod = world.remote.get(PODS, "demo-r", "web")
         assert pod["spec"]["volumes"][0]["configMap"]["name"] == copied["metadata"]["name"]
         (owner,) = copied["metadata"]["ownerReferences"]
-        assert (owner["name"], owner["controller"]) == ("vkubelet-cloud", False)
+        assert (owner["name"], owner["controller"]) == (ANCHOR_NAME, False)
 
 
 async def test_nothing_of_homes_metadata_travels() -> None:
@@ -159,7 +160,7 @@ async def test_a_copy_goes_when_no_pod_needs_it_and_so_does_the_watch() -> None:
         await settle(LINGER_SECONDS)
         assert world.copies("ConfigMap") == {}
         assert world.home.watch_count("watch configmaps") == 0
-        anchor = world.remote.find(CONFIG_MAPS, "demo-r", "vkubelet-cloud")
+        anchor = world.remote.find(CONFIG_MAPS, "demo-r", ANCHOR_NAME)
         assert anchor is not None
 
 
@@ -283,11 +284,11 @@ async def test_a_copy_follows_an_anchor_that_was_made_anew() -> None:
     async with open_world() as world:
         world.home.put(build_config_map())
         await world.apply(build_home_pod(**use_config_map()))
-        world.remote.remove(CONFIG_MAPS, "demo-r", "vkubelet-cloud")
+        world.remote.remove(CONFIG_MAPS, "demo-r", ANCHOR_NAME)
         await settle(120)
         world.home.put(build_config_map(a="new"))
         await settle()
-        anchor = world.remote.get(CONFIG_MAPS, "demo-r", "vkubelet-cloud")
+        anchor = world.remote.get(CONFIG_MAPS, "demo-r", ANCHOR_NAME)
         (owner,) = world.copies("ConfigMap")["settings"]["metadata"]["ownerReferences"]
         assert owner["uid"] == anchor["metadata"]["uid"]
 

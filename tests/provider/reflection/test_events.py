@@ -9,12 +9,15 @@ import pytest
 from provider.reflection.events import IDLE_SECONDS, RemoteEvent, decode_event
 from tests.fakes.api_server import FakeApiServer
 from tests.provider.reflection.world import (
+    NAMES,
     START,
     World,
+    build_config_map,
     build_home_pod,
     open_world,
     run_world,
     settle,
+    use_config_map,
 )
 from vkubelet.interface import PodEvent, PodRef
 from vkubelet.kube.objects import PODS, KubeObject
@@ -72,6 +75,19 @@ async def test_an_event_arrives_with_reason_count_and_times() -> None:
         await settle()
         first, second = world.events_of(PodEvent)
         assert (second.identity, second.count) == (first.identity, 4)
+
+
+async def test_an_event_names_what_home_knows() -> None:
+    async with open_world() as world:
+        world.home.put(build_config_map("settings"))
+        await world.apply(build_home_pod(**use_config_map("settings")))
+        await settle()
+        uid = world.remote.get(PODS, "demo-r", "web")["metadata"]["uid"]
+        copy = NAMES.copy("ConfigMap", "settings")
+        world.remote.put(build_event(uid, message=f'configmap "{copy}" not found'))
+        await settle()
+        (event,) = world.events_of(PodEvent)
+        assert event.message == 'configmap "settings" not found'
 
 
 async def test_only_events_on_our_pods_from_who_places_runs_and_ends_them() -> None:
@@ -142,7 +158,7 @@ def test_events_of_the_new_api_have_their_count_and_times_in_a_series() -> None:
         series={"count": 7, "lastObservedTime": "2026-01-01T00:01:00.000000Z"},
         reportingComponent="default-scheduler",
         reportingInstance="default-scheduler-host",
-    ).build(REF)
+    ).build(REF, None)
     assert event is not None
     assert (event.count, event.first_time, event.last_time) == (
         7,
@@ -153,10 +169,10 @@ def test_events_of_the_new_api_have_their_count_and_times_in_a_series() -> None:
 
 
 def test_an_event_without_any_time_is_left_out() -> None:
-    assert decode().build(REF) is None
+    assert decode().build(REF, None) is None
 
 
 def test_the_time_it_was_made_will_do() -> None:
-    event = decode(metadata={"uid": "e", "creationTimestamp": "2026-01-01T00:00:00Z"}).build(REF)
+    event = decode(metadata={"uid": "e", "creationTimestamp": "2026-01-01T00:00:00Z"}).build(REF, None)
     assert event is not None
     assert (event.count, event.first_time, event.last_time) == (1, START, START)

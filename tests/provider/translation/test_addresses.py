@@ -71,3 +71,10 @@ def test_overlaps_are_found() -> None:
     within = parse_cidr_remap("10.244.9.0/24=10.91.0.0/24")
     assert find_overlap([FOUR, SIX]) is None
     assert find_overlap([FOUR, SIX, within]) == (FOUR, within)
+
+
+def test_two_networks_cannot_become_one() -> None:
+    same = parse_cidr_remap("10.245.0.0/16=10.90.0.0/16")
+    other = parse_cidr_remap("fd00:9::/64=fd00:2::/64")
+    assert find_overlap([FOUR, same]) == (FOUR, same)
+    assert find_overlap([FOUR, SIX, other]) == (SIX, other)

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from provider.translation.dependents import DependentNames
 from provider.translation.status import translate_status
 
 HOME = {
@@ -76,6 +77,22 @@ def test_containers_that_the_remote_cluster_added_are_not_shown() -> None:
     assert status["ephemeralContainerStatuses"] == statuses("debug")
     unfiltered = translate_status(pod, None, host_address="")
     assert unfiltered["containerStatuses"] == statuses("app", "istio-proxy")
+
+
+def test_what_a_container_waits_for_has_the_name_that_home_knows() -> None:
+    copy_name = DependentNames("h-1", "cloud", "shop").copy("Secret", "key")
+    waiting = {"reason": "CreateContainerConfigError", "message": f'secret "{copy_name}" not found'}
+    pod = remote(containerStatuses=[{"name": "app", "state": {"waiting": waiting}}])
+    pod["metadata"] |= {
+        "namespace": "shop-home",
+        "labels": {"vkubelet.io/home-cluster": "h-1", "vkubelet.io/peering": "cloud"},
+        "annotations": {
+            "vkubelet.io/home-namespace": "shop",
+            "vkubelet.io/dependents": "Secret/key",
+        },
+    }
+    (shown,) = translate_status(pod, HOME, host_address="")["containerStatuses"]
+    assert shown["state"]["waiting"]["message"] == 'secret "key" not found'
 
 
 def test_mounts_that_the_remote_cluster_added_are_not_shown() -> None:
