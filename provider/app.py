@@ -12,6 +12,7 @@ from provider.collector import give_back, set_known_aside
 from provider.config import CertificateMode, Config, HomeConfig, KubeletConfig, PodNetwork
 from provider.errors import MissingRightsError
 from provider.health import HealthServer
+from provider.labels import VITALS
 from provider.lock import find_lock_key
 from provider.mapping.groups import NodeMapping
 from provider.mapping.resolve import MappingState, restore_state
@@ -27,6 +28,7 @@ from provider.remote import RemoteProvider
 from provider.rights import find_missing_rights, home_rights
 from provider.translation.pod import TranslatedPod, TranslationContext, translate_pod
 from provider.translation.status import translate_status
+from provider.vitals_recorder import VitalsRecorder
 from vkubelet.config import KubeletPolicy, NamespaceFilter, UnreachablePolicy
 from vkubelet.errors import RetryError
 from vkubelet.interface import CertificateSource
@@ -97,11 +99,13 @@ class Application:
     async def _run_with_clusters(self, home: KubeClient, remote: KubeClient) -> None:
         config = self._config
         key = find_lock_key(config.home.system_namespace, config.remote.cluster)
+        vitals = VitalsRecorder()
         lock = LeaderLock(
             home,
             namespace=key.namespace,
             name=key.name,
             identity=f"{socket.gethostname()}_{os.getpid()}",
+            annotate=lambda: {VITALS: vitals.record(self._not_ready())},
         )
         async with interruptible():
             self._waiting_for = f"the home API server {home.server}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from provider.command_config import StatusConfig
 from provider.config import (
     Config,
     ConfigField,
@@ -63,6 +64,13 @@ COMMANDS = {
         " with the physical nodes behind each, what it would offer, the node affinity that pods"
         " would get, and which physical nodes are left out and why. Changes nothing.",
     ),
+    "status": Command(
+        StatusConfig,
+        "show the peerings of a home cluster, their virtual nodes and pods",
+        "Looks at the home cluster and shows its peerings: who serves them and how that fares, the"
+        " virtual nodes and what they offer, the pods on them and why some don't run. Changes"
+        " nothing.",
+    ),
     "teardown": Command(
         TeardownConfig,
         "remove everything that a peering left behind, on both sides",
@@ -107,13 +115,17 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_options(parser: argparse.ArgumentParser, command: str) -> None:
     """Add what isn't configuration but said anew each time."""
-    if command == "plan":
+    if command in ("plan", "status"):
         parser.add_argument(
             "-o",
             "--output",
             choices=OUTPUTS,
             default="table",
             help="How it's printed (default: table).",
+        )
+    if command == "status":
+        parser.add_argument(
+            "-w", "--watch", action="store_true", help="Go on showing it until Ctrl-C."
         )
     if command == "teardown":
         for flag, text in (
@@ -205,6 +217,14 @@ def _plan(arguments: argparse.Namespace) -> int:
     return plan.main(config, output=arguments.output)
 
 
+def _status(arguments: argparse.Namespace) -> int:
+    config = _read_config(StatusConfig, arguments)
+    _configure_logging(LogLevel.ERROR)  # the status itself tells what is to be told
+    from provider.commands import status
+
+    return status.main(config, output=arguments.output, watch=arguments.watch)
+
+
 def _teardown(arguments: argparse.Namespace) -> int:
     config = (
         _read_config(HomeTeardownConfig, arguments)
@@ -224,7 +244,7 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         0 on success, 1 when it failed, 2 when the command line or configuration is wrong.
     """
-    commands = {"run": _run, "plan": _plan, "teardown": _teardown}
+    commands = {"run": _run, "plan": _plan, "status": _status, "teardown": _teardown}
     try:
         arguments = build_parser().parse_args(argv)
         if arguments.command == "version":

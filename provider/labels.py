@@ -51,6 +51,12 @@ SLICE_MEMBERS = "vkubelet.io/slice-members"
 """Annotation: names of the physical nodes of one slice of a split group; kept across restarts."""
 LARGEST_FREE = "vkubelet.io/largest-free-node"
 """Annotation: what the member with the most room has free, JSON."""
+MEMBERS = "vkubelet.io/members"
+"""Annotation: how many physical nodes are behind, and how many of them take pods now, JSON."""
+
+# On the lock.
+VITALS = "vkubelet.io/vitals"
+"""Annotation: how the process that holds it fares, JSON."""
 
 TYPE = "type"
 TYPE_VIRTUAL_KUBELET = "virtual-kubelet"

@@ -1,15 +1,11 @@
 """`vkubelet plan`: show what these flags would make of a remote cluster; changes nothing."""
 
-import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-import msgspec
-import yaml
-from rich.console import Console
-
 from provider.capacity import CapacityLedger
 from provider.commands.launch import run_to_end
+from provider.commands.output import open_console, print_encoded
 from provider.commands.plan_table import print_plan
 from provider.config import PlanConfig
 from provider.errors import MissingRightsError, StartError
@@ -33,9 +29,6 @@ T = TypeVar("T")
 
 ADVICE = "--foreign-use ignore does without the one on pods"
 
-TERMINAL_WIDTH = 80
-"""Where the output isn't a terminal."""
-
 
 def main(config: PlanConfig, *, output: str) -> int:
     """
@@ -51,15 +44,10 @@ def main(config: PlanConfig, *, output: str) -> int:
     """
     mapping = build_mapping(config.nodes, config.remote.cluster)
     report = run_to_end(lambda: make_report(config, mapping))
-    match output:
-        case "json":
-            body = msgspec.json.encode(encode_node_report(report))
-            sys.stdout.write(msgspec.json.format(body, indent=2).decode() + "\n")
-        case "yaml":
-            yaml.safe_dump(encode_node_report(report), sys.stdout, sort_keys=False)
-        case _:
-            is_terminal = sys.stdout.isatty()
-            print_plan(report, Console(width=None if is_terminal else TERMINAL_WIDTH))
+    if output == "table":
+        print_plan(report, open_console())
+    else:
+        print_encoded(encode_node_report(report), output)
     return 0
 
 

@@ -13,6 +13,7 @@ from provider.labels import (
     GROUP,
     HOSTNAME,
     LARGEST_FREE,
+    MEMBERS,
     NODE_MAPPING,
     OS,
     PROVIDER_TAINT,
@@ -106,9 +107,10 @@ def replace_figures(node: VirtualNode, figures: Figures) -> VirtualNode:
 def build_deserted(node: VirtualNode) -> VirtualNode:
     """Return what becomes of a virtual node whose group is gone: it offers nothing, not Ready."""
     others = tuple(condition for condition in node.conditions if condition.type != READY)
+    kept = {key: value for key, value in node.annotations.items() if key != LARGEST_FREE}
     return replace(
         node,
-        annotations={key: value for key, value in node.annotations.items() if key != LARGEST_FREE},
+        annotations={**kept, MEMBERS: _format_members(0, 0)},
         allocatable=dict.fromkeys(node.allocatable, "0"),
         conditions=(_build_not_ready(), *others),
     )
@@ -174,10 +176,19 @@ def _find_inherited_labels(group: NodeGroup, settings: NodeSettings) -> dict[str
 def _build_annotations(
     group: NodeGroup, figures: Figures, settings: NodeSettings
 ) -> dict[str, str]:
-    own = {GROUP: group.origin, **format_slice(group)}
+    eligible = len(find_eligible(group.members))
+    own = {
+        GROUP: group.origin,
+        MEMBERS: _format_members(eligible, len(group.members)),
+        **format_slice(group),
+    }
     if not group.one_to_one:  # it would say once more what is allocatable
         own |= _build_largest(figures)
     return {**settings.annotations, **own}
+
+
+def _format_members(eligible: int, members: int) -> str:
+    return json.dumps({"eligible": eligible, "members": members}, separators=(",", ":"))
 
 
 def _build_largest(figures: Figures) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """What there is of a peering, on either side."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
+from provider.bound_pods import list_pods_on
 from provider.peering import Peering
 from vkubelet.kube.client import KubeClient
 from vkubelet.kube.objects import (
@@ -14,9 +14,6 @@ from vkubelet.kube.objects import (
     NamespacedName,
     Resource,
 )
-
-MAX_NODE_QUERIES = 16
-"""Nodes up to which the pods of each are asked for: field selectors have no set form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +88,3 @@ def name_object(resource: Resource, obj: KubeObject) -> Found:
     metadata = obj["metadata"]
     key = NamespacedName(metadata.get("namespace", ""), metadata["name"])
     return Found(resource, key, metadata["uid"])
-
-
-async def list_pods_on(client: KubeClient, nodes: Iterable[str]) -> list[KubeObject]:
-    """List the pods that are bound to these nodes."""
-    names = set(nodes)
-    pods: list[KubeObject] = []
-    if len(names) <= MAX_NODE_QUERIES:
-        for name in sorted(names):
-            pods += await client.list(PODS, field_selector=f"spec.nodeName={name}")
-        return pods
-    bound = await client.list(PODS, field_selector="spec.nodeName!=")
-    return [pod for pod in bound if pod["spec"].get("nodeName") in names]

@@ -6,12 +6,12 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
+from provider.bound_pods import list_pods_on
 from provider.labels import HOME_POD_UID
 from provider.peering import Peering
 from provider.teardown.inventory import (
     Found,
     Inventory,
-    list_pods_on,
     name_object,
     take_inventory,
 )

@@ -15,7 +15,7 @@ starts: unknown keys, misspelt `VKUBELET_…` variables, contradictions and bad 
 code 2 and a line that names the flag, variable or key.
 
 `vkubelet run` takes all of it. `vkubelet plan` takes the remote cluster, the virtual nodes and what
-they offer; `vkubelet teardown` takes the two clusters. All of them can share a file and an
+they offer; `vkubelet teardown` takes the two clusters, `vkubelet status` the home cluster. All of them can share a file and an
 environment: what a command doesn't need it doesn't look at.
 
 In a file, keys are grouped:

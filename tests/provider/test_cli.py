@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from provider.cli import build_parser, main
+from provider.command_config import StatusConfig
 from provider.config import HomeTeardownConfig, PlanConfig, TeardownConfig, config_fields
 from provider.flags import Section
 from vkubelet import __version__
@@ -24,7 +25,12 @@ def test_help_names_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("command", "model"),
-    [("plan", PlanConfig), ("teardown", TeardownConfig), ("teardown", HomeTeardownConfig)],
+    [
+        ("plan", PlanConfig),
+        ("status", StatusConfig),
+        ("teardown", TeardownConfig),
+        ("teardown", HomeTeardownConfig),
+    ],
 )
 def test_a_command_has_the_flags_of_its_part(
     command: str, model: type[Section], capsys: pytest.CaptureFixture[str]
@@ -50,6 +56,8 @@ TEARDOWN = ["teardown", "--remote-cluster", "cloud", "--home-only"]
         (["run", "--config", "/does/not/exist"], "--config /does/not/exist: No such file"),
         (["plan"], "--remote-cluster, --remote-kubeconfig must be given"),
         ([*PLAN, "-o", "xml"], "invalid choice: 'xml'"),
+        (["status", "-o", "xml"], "invalid choice: 'xml'"),
+        (["status", "--system-namespace", "A"], "--system-namespace: 'A'"),
         ([*PLAN, "--node-mapping", "zones"], "--node-mapping: there is no node mapping 'zones'"),
         (["teardown"], "--remote-cluster, --remote-kubeconfig must be given"),
         (TEARDOWN, "--yes is needed where nobody can be asked"),

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NoReturn
@@ -52,11 +52,24 @@ class LeaderLock:
         name: str,
         identity: str,
         lease_duration_seconds: int = 15,
+        annotate: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
+        """
+        Say which lock; nothing happens before `acquire`.
+
+        Args:
+            client: Of the cluster that has the Lease.
+            namespace: Its namespace.
+            name: Its name.
+            identity: Who we are; no other process says the same.
+            lease_duration_seconds: After how long a silent holder is replaced.
+            annotate: Asked at each write for annotations that the Lease is to have.
+        """
         self._client = client
         self._key = NamespacedName(namespace, name)
         self._identity = identity
         self._duration_seconds = lease_duration_seconds
+        self._annotate = annotate
         self._held: KubeObject | None = None
         self._renewed_at = 0.0
         self._seen: KubeObject | None = None
@@ -205,7 +218,12 @@ class LeaderLock:
             "renewTime": now,
             "leaseTransitions": 0,
         }
-        metadata = {"namespace": self._key.namespace, "name": self._key.name}
+        metadata: KubeObject = {"namespace": self._key.namespace, "name": self._key.name}
+        if before is not None:
+            metadata = before["metadata"]
+        annotations = {**(metadata.get("annotations") or {}), **self._annotate()}
+        if annotations:
+            metadata = {**metadata, "annotations": annotations}
         if before is None:
             return _wrap(metadata, spec)
         transitions = before.get("spec", {}).get("leaseTransitions") or 0
@@ -214,9 +232,7 @@ class LeaderLock:
         else:
             transitions += 1
         # Labels of the chart or of operators stay; the resourceVersion is the precondition.
-        return _wrap(
-            before["metadata"], {**before.get("spec", {}), **spec, "leaseTransitions": transitions}
-        )
+        return _wrap(metadata, {**before.get("spec", {}), **spec, "leaseTransitions": transitions})
 
 
 def _wrap(metadata: KubeObject, spec: KubeObject) -> KubeObject:

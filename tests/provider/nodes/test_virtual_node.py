@@ -10,6 +10,7 @@ from provider.mapping.physical import PhysicalNode
 from provider.nodes.figures import Figures, FreeNode, OfferPolicy, compute_figures
 from provider.nodes.virtual_node import (
     NodeSettings,
+    build_deserted,
     build_view,
     build_virtual_node,
     describe_mixed,
@@ -67,6 +68,7 @@ def test_the_whole_node() -> None:
         inherited=frozenset({*common, "topology.kubernetes.io/region"}),
         annotations={
             "vkubelet.io/group": "k",
+            "vkubelet.io/members": '{"eligible":2,"members":2}',
             "vkubelet.io/largest-free-node": (
                 '{"free":{"cpu":"4","memory":"8Gi","pods":"110"},"name":"n1"}'
             ),
@@ -197,7 +199,7 @@ def test_one_to_one_has_all_labels() -> None:
 
 def test_one_to_one_says_once_what_is_free() -> None:
     node = build(make_node("n1"), one_to_one=True)
-    assert set(node.annotations) == {"vkubelet.io/group"}
+    assert set(node.annotations) == {"vkubelet.io/group", "vkubelet.io/members"}
 
 
 def test_other_figures_change_nothing_else() -> None:
@@ -240,6 +242,13 @@ def test_a_slice_keeps_its_members_in_an_annotation() -> None:
         "plain": False,
         "members": ["n1"],
     }
+
+
+def test_members_and_how_many_take_pods_are_told() -> None:
+    node = build(make_node("n1"), make_node("n2", ready=False), make_node("n3"))
+    assert json.loads(node.annotations["vkubelet.io/members"]) == {"eligible": 2, "members": 3}
+    deserted = build_deserted(node)
+    assert json.loads(deserted.annotations["vkubelet.io/members"]) == {"eligible": 0, "members": 0}
 
 
 def test_annotations_of_the_user() -> None:

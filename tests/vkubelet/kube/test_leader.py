@@ -74,6 +74,31 @@ async def test_own_lock_is_taken_up_again(server: FakeApiServer, client: KubeCli
     assert server.get(LEASES, NAMESPACE, NAME)["metadata"]["labels"] == {"keep": "me"}
 
 
+async def test_annotations_are_written_with_each_renewal(
+    server: FakeApiServer, client: KubeClient
+) -> None:
+    put_lease(server, "")
+    times = 0
+
+    def annotate() -> dict[str, str]:
+        nonlocal times
+        times += 1
+        return {"times": str(times)}
+
+    lock = LeaderLock(client, namespace=NAMESPACE, name=NAME, identity="a", annotate=annotate)
+    await lock.acquire(never)
+    lease = server.get(LEASES, NAMESPACE, NAME)
+    server.put({**lease, "metadata": {**lease["metadata"], "annotations": {"theirs": "1"}}})
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(lock.run())
+        await asyncio.sleep(12)
+        task.cancel()
+    metadata = server.get(LEASES, NAMESPACE, NAME)["metadata"]
+    assert metadata["annotations"]["theirs"] == "1"
+    assert int(metadata["annotations"]["times"]) >= 3
+    assert metadata["labels"] == {"keep": "me"}
+
+
 async def test_silent_holder_is_replaced_after_its_duration(
     server: FakeApiServer, client: KubeClient
 ) -> None:

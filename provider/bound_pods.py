@@ -1,0 +1,21 @@
+"""The home pods that are bound to some nodes."""
+
+from collections.abc import Iterable
+
+from vkubelet.kube.client import KubeClient
+from vkubelet.kube.objects import PODS, KubeObject
+
+MAX_NODE_QUERIES = 16
+"""Nodes up to which the pods of each are asked for: field selectors have no set form."""
+
+
+async def list_pods_on(client: KubeClient, nodes: Iterable[str]) -> list[KubeObject]:
+    """List the pods that are bound to these nodes."""
+    names = set(nodes)
+    pods: list[KubeObject] = []
+    if len(names) <= MAX_NODE_QUERIES:
+        for name in sorted(names):
+            pods += await client.list(PODS, field_selector=f"spec.nodeName={name}")
+        return pods
+    bound = await client.list(PODS, field_selector="spec.nodeName!=")
+    return [pod for pod in bound if pod["spec"].get("nodeName") in names]

@@ -1,0 +1,20 @@
+"""What the commands take that look from outside."""
+
+import pytest
+
+from provider.command_config import StatusConfig
+from provider.configuration import load_config
+from provider.errors import ConfigError
+
+
+def test_status_needs_nothing() -> None:
+    config = load_config(StatusConfig, file=None, environment={}, flags={})
+    assert config.remote.cluster is None
+
+
+def test_status_of_one_peering() -> None:
+    flags = {"--remote-cluster": "cloud"}
+    config = load_config(StatusConfig, file=None, environment={}, flags=flags)
+    assert config.remote.cluster == "cloud"
+    with pytest.raises(ConfigError, match="--remote-cluster: 'Bad_Name'"):
+        load_config(StatusConfig, file=None, environment={}, flags={"--remote-cluster": "Bad_Name"})
