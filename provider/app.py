@@ -9,7 +9,15 @@ from dataclasses import replace
 from certs.rotation import CsrCertificates, FileCertificates, SelfSignedCertificates
 from provider.acceptance import wait_accepted
 from provider.collector import give_back, set_known_aside
-from provider.config import CertificateMode, Config, HomeConfig, KubeletConfig, PodNetwork
+from provider.config import (
+    CertificateMode,
+    Config,
+    HomeConfig,
+    KubeletConfig,
+    NamespaceConfig,
+    PodNetwork,
+    ServingConfig,
+)
 from provider.errors import MissingRightsError
 from provider.health import HealthServer
 from provider.labels import VITALS
@@ -25,7 +33,7 @@ from provider.pods.remote_pods import RemotePods
 from provider.pods.usage import OwnUsage, RemoteUsage
 from provider.reflection.dependents import Dependents
 from provider.remote import RemoteProvider
-from provider.rights import find_missing_rights, home_rights
+from provider.rights import Right, find_missing_rights, home_rights
 from provider.translation.pod import TranslatedPod, TranslationContext, translate_pod
 from provider.translation.status import translate_status
 from provider.vitals_recorder import VitalsRecorder
@@ -165,18 +173,24 @@ class Application:
         return await identify_peering(home, self._config.home.cluster, self._config.remote.cluster)
 
     async def _check_home_rights(self, home: KubeClient, system_namespace: str) -> None:
-        kubelet = self._config.kubelet
-        missing = await find_missing_rights(
-            home,
-            home_rights(
-                system_namespace=system_namespace,
-                signs_by_csr=kubelet.certificates is CertificateMode.CSR,
-                approves=kubelet.approve_csr,
-                watches_namespaces=self._config.namespaces.selector is not None,
-            ),
-        )
+        rights = list_home_rights(self._config.namespaces, self._config.kubelet, system_namespace)
+        missing = await find_missing_rights(home, rights)
         if missing:
             raise MissingRightsError("home", [str(right) for right in missing])
+
+
+def list_home_rights(
+    namespaces: NamespaceConfig, kubelet: ServingConfig, system_namespace: str
+) -> tuple[Right, ...]:
+    """List what a process with this configuration needs in the home cluster."""
+    by_csr = kubelet.certificates is CertificateMode.CSR
+    return home_rights(
+        system_namespace=system_namespace,
+        signer_name=kubelet.signer_name if by_csr else None,
+        approves=kubelet.approve_csr,
+        watches_namespaces=namespaces.selector is not None,
+        namespaces=namespaces.names if namespaces.all_named else (),
+    )
 
 
 async def load_home_access(config: HomeConfig) -> ClusterAccess:

@@ -2,13 +2,15 @@
 
 import argparse
 import logging
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from provider.command_config import StatusConfig
+from provider.checkup.names import NAMES, POD
+from provider.command_config import CheckConfig, StatusConfig
 from provider.config import (
     Config,
     ConfigField,
@@ -22,6 +24,8 @@ from provider.configuration import environment_of_process, load_config, unknown_
 from provider.errors import ConfigError, StartError
 from provider.flags import Section
 from vkubelet import __version__
+from vkubelet.kube.names import is_dns_label, is_dns_subdomain
+from vkubelet.kube.objects import NamespacedName
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +67,13 @@ COMMANDS = {
         "Looks at the remote cluster and shows the virtual nodes that the given flags would make,"
         " with the physical nodes behind each, what it would offer, the node affinity that pods"
         " would get, and which physical nodes are left out and why. Changes nothing.",
+    ),
+    "check": Command(
+        CheckConfig,
+        "tell what would fail with these flags, and what to do about it",
+        "Looks at both clusters and tells what would fail with the given flags: rights, versions,"
+        " names, ports, certificates, DaemonSets and more. Changes nothing, unless --probe or"
+        " --run-pod asks for it. Exit code 1 if something doesn't work.",
     ),
     "status": Command(
         StatusConfig,
@@ -115,7 +126,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_options(parser: argparse.ArgumentParser, command: str) -> None:
     """Add what isn't configuration but said anew each time."""
-    if command in ("plan", "status"):
+    if command in ("plan", "check", "status"):
         parser.add_argument(
             "-o",
             "--output",
@@ -123,6 +134,8 @@ def _add_options(parser: argparse.ArgumentParser, command: str) -> None:
             default="table",
             help="How it's printed (default: table).",
         )
+    if command == "check":
+        _add_check_options(parser)
     if command == "status":
         parser.add_argument(
             "-w", "--watch", action="store_true", help="Go on showing it until Ctrl-C."
@@ -137,6 +150,48 @@ def _add_options(parser: argparse.ArgumentParser, command: str) -> None:
             ),
         ):
             parser.add_argument(flag, action="store_true", help=text)
+
+
+def _add_check_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--only",
+        metavar="CHECK",
+        action="append",
+        choices=NAMES,
+        default=[],
+        help=f"Run just this check; repeatable: {', '.join(NAMES)}.",
+    )
+    parser.add_argument(
+        "--service-account",
+        metavar="NAMESPACE/NAME",
+        type=_read_account,
+        help="Check this service account's rights at home (default: one's own).",
+    )
+    parser.add_argument(
+        "--probe",
+        action="store_true",
+        help="Listen at --kubelet-address, and have the home API server come there by a Node that"
+        " is made for it and deleted; for before anything runs, where it is to run.",
+    )
+    parser.add_argument(
+        "--run-pod",
+        metavar="IMAGE",
+        help="Run a pod of this image through a virtual node, read its log, and delete it.",
+    )
+    parser.add_argument(
+        "--pod-command",
+        metavar="COMMAND",
+        type=shlex.split,
+        default=[],
+        help="With --run-pod: what it runs (default: what the image says).",
+    )
+
+
+def _read_account(text: str) -> NamespacedName:
+    namespace, slash, name = text.partition("/")
+    if not slash or not is_dns_label(namespace) or not is_dns_subdomain(name):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAMESPACE/NAME")
+    return NamespacedName(namespace, name)
 
 
 def _add_config_flags(parser: argparse.ArgumentParser, model: type[Section]) -> None:
@@ -217,6 +272,24 @@ def _plan(arguments: argparse.Namespace) -> int:
     return plan.main(config, output=arguments.output)
 
 
+def _check(arguments: argparse.Namespace) -> int:
+    if POD in arguments.only and arguments.run_pod is None:
+        raise ConfigError(f"--only {POD} needs --run-pod")
+    config = _read_config(CheckConfig, arguments)
+    _configure_logging(LogLevel.ERROR)  # the findings tell what is to be told
+    from provider.checkup.checks import CheckOptions
+    from provider.commands import check
+
+    options = CheckOptions(
+        only=arguments.only,
+        service_account=arguments.service_account,
+        probe=arguments.probe,
+        image=arguments.run_pod,
+        command=arguments.pod_command,
+    )
+    return check.main(config, options, output=arguments.output)
+
+
 def _status(arguments: argparse.Namespace) -> int:
     config = _read_config(StatusConfig, arguments)
     _configure_logging(LogLevel.ERROR)  # the status itself tells what is to be told
@@ -244,7 +317,13 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         0 on success, 1 when it failed, 2 when the command line or configuration is wrong.
     """
-    commands = {"run": _run, "plan": _plan, "status": _status, "teardown": _teardown}
+    commands = {
+        "run": _run,
+        "plan": _plan,
+        "check": _check,
+        "status": _status,
+        "teardown": _teardown,
+    }
     try:
         arguments = build_parser().parse_args(argv)
         if arguments.command == "version":

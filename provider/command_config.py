@@ -4,9 +4,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from provider.checks import check_dns_label
-from provider.config import HomeConfig
+from provider.checks import check_dns_label, check_ip_address
+from provider.config import HomeConfig, NamespaceConfig, PodConfig, RemoteConfig, ServingConfig
 from provider.flags import Flag, Section
+from provider.node_config import CapacityConfig, NodeConfig
 
 
 class AnyPeeringConfig(Section):
@@ -23,3 +24,24 @@ class StatusConfig(Section):
 
     home: HomeConfig = Field(default_factory=HomeConfig)
     remote: AnyPeeringConfig = Field(default_factory=AnyPeeringConfig)
+
+
+class CheckedServingConfig(ServingConfig):
+    """The kubelet API and its certificates."""
+
+    address: Annotated[
+        Annotated[str, AfterValidator(check_ip_address)] | None, Flag("--kubelet-address", "IP")
+    ] = None
+    """Address published as InternalIP (default: $POD_IP, else what needs it isn't checked)."""
+
+
+class CheckConfig(Section):
+    """The part of the configuration that `vkubelet check` takes."""
+
+    home: HomeConfig = Field(default_factory=HomeConfig)
+    remote: RemoteConfig
+    namespaces: NamespaceConfig
+    nodes: NodeConfig = Field(default_factory=NodeConfig)
+    capacity: CapacityConfig = Field(default_factory=CapacityConfig)
+    pods: PodConfig = Field(default_factory=PodConfig)
+    kubelet: CheckedServingConfig = Field(default_factory=CheckedServingConfig)

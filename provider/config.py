@@ -217,11 +217,8 @@ class PodConfig(Section):
         return self
 
 
-class KubeletConfig(Section):
+class ServingConfig(Section):
     """The kubelet API and its certificates."""
-
-    address: Annotated[str, AfterValidator(check_ip_address), Flag("--kubelet-address", "IP")]
-    """Address published as InternalIP (default: $POD_IP, else required)."""
 
     ports: Annotated[
         PortRange, BeforeValidator(read_port_range), Flag("--kubelet-ports", "FROM-TO")
@@ -272,6 +269,13 @@ class KubeletConfig(Section):
         if self.approve_csr and self.certificates is not CertificateMode.CSR:
             raise ValueError("--approve-csr goes with --certificates csr only")
         return self
+
+
+class KubeletConfig(ServingConfig):
+    """The kubelet API and its certificates."""
+
+    address: Annotated[str, AfterValidator(check_ip_address), Flag("--kubelet-address", "IP")]
+    """Address published as InternalIP (default: $POD_IP, else required)."""
 
 
 class ProcessConfig(Section):

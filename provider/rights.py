@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from vkubelet.kube.client import KubeClient
 from vkubelet.kube.objects import (
@@ -15,13 +16,19 @@ from vkubelet.kube.objects import (
     PODS,
     SECRETS,
     SELF_SUBJECT_ACCESS_REVIEWS,
+    SERVICE_ACCOUNTS,
     SUBJECT_ACCESS_REVIEWS,
     TOKEN_REVIEWS,
+    KubeObject,
+    NamespacedName,
     Resource,
 )
 
 MAX_ASKED = 10
 """Rights that are asked for at once: each takes a connection meanwhile."""
+
+SIGNERS = Resource("certificates.k8s.io", "v1", "signers", "Signer", namespaced=False)
+"""Only a name in rights: who signs certificates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +55,50 @@ def _rights(
     return tuple(Right(verb, resource, subresource, namespace, name) for verb in verbs.split())
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Somebody else's identity, as an API server knows it."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+
+    @classmethod
+    def of_service_account(cls, account: NamespacedName) -> Self:
+        """Return the identity of a service account."""
+        return cls(
+            f"system:serviceaccount:{account.namespace}:{account.name}",
+            (
+                "system:serviceaccounts",
+                f"system:serviceaccounts:{account.namespace}",
+                "system:authenticated",
+            ),
+        )
+
+
 def home_rights(
-    *, system_namespace: str, signs_by_csr: bool, approves: bool, watches_namespaces: bool
+    *,
+    system_namespace: str,
+    signer_name: str | None,
+    approves: bool,
+    watches_namespaces: bool,
+    namespaces: Sequence[str] = (),
 ) -> tuple[Right, ...]:
-    """List what the process needs in the home cluster."""
+    """
+    List what the process needs in the home cluster.
+
+    Args:
+        system_namespace: Where its lock is.
+        signer_name: Who signs its certificates, None if they don't come by CSR.
+        approves: Whether it approves its own CSRs.
+        watches_namespaces: Whether it has to know the namespaces' labels.
+        namespaces: Those that are reflected; none: they aren't known by name.
+    """
     rights = (
+        *_rights("get", NAMESPACES, name="kube-system"),
         *_rights("get list watch create patch delete", NODES),
         *_rights("patch", NODES, "status"),
         *_rights("get list watch delete", PODS),
         *_rights("patch", PODS, "status"),
-        *_rights("create", PODS, "eviction"),
         *_rights("create patch", EVENTS),
         *_rights("create patch", LEASES, namespace="kube-node-lease"),
         *_rights("get create update", LEASES, namespace=system_namespace),
@@ -70,12 +111,32 @@ def home_rights(
         *_rights("create", TOKEN_REVIEWS),
         *_rights("create", SUBJECT_ACCESS_REVIEWS),
     )
+    for namespace in namespaces or ("",):
+        rights += _rights("create", PODS, "eviction", namespace)
     if watches_namespaces:
         rights += _rights("list watch", NAMESPACES)
-    if signs_by_csr:
+    if signer_name is not None:
         rights += _rights("create list watch", CERTIFICATE_SIGNING_REQUESTS)
-    if approves:
-        rights += _rights("update", CERTIFICATE_SIGNING_REQUESTS, "approval")
+        if approves:
+            rights += _rights("update", CERTIFICATE_SIGNING_REQUESTS, "approval")
+            rights += _rights("approve", SIGNERS, name=signer_name)
+    return rights
+
+
+def dependent_rights(namespace: str, *, tokens: bool) -> tuple[Right, ...]:
+    """
+    List what is needed in a home namespace whose pods use ConfigMaps, Secrets or tokens.
+
+    Args:
+        namespace: Which one; "" means all.
+        tokens: Whether pods get tokens of home.
+    """
+    rights = (
+        *_rights("get list watch", CONFIG_MAPS, namespace=namespace),
+        *_rights("get list watch", SECRETS, namespace=namespace),
+    )
+    if tokens:
+        rights += _rights("create", SERVICE_ACCOUNTS, "token", namespace)
     return rights
 
 
@@ -120,9 +181,16 @@ def explain_missing(rights: Sequence[Right]) -> str:
     )
 
 
-async def find_missing_rights(client: KubeClient, rights: Sequence[Right]) -> list[Right]:
+async def find_missing_rights(
+    client: KubeClient, rights: Sequence[Right], identity: Identity | None = None
+) -> list[Right]:
     """
-    Ask which of the rights the client's identity lacks.
+    Ask which of the rights an identity lacks.
+
+    Args:
+        client: Of the cluster.
+        rights: What is asked for.
+        identity: Whose; None: the client's own. Of others only who may review access may ask.
 
     Raises:
         KubeError: If the API server can't be asked.
@@ -138,13 +206,16 @@ async def find_missing_rights(client: KubeClient, rights: Sequence[Right]) -> li
             "namespace": right.namespace,
             "name": right.name,
         }
-        body = {
-            "apiVersion": SELF_SUBJECT_ACCESS_REVIEWS.api_version,
-            "kind": SELF_SUBJECT_ACCESS_REVIEWS.kind,
-            "spec": {"resourceAttributes": {key: text for key, text in attributes.items() if text}},
+        spec: KubeObject = {
+            "resourceAttributes": {key: text for key, text in attributes.items() if text}
         }
+        kind = SELF_SUBJECT_ACCESS_REVIEWS
+        if identity is not None:
+            kind = SUBJECT_ACCESS_REVIEWS
+            spec |= {"user": identity.user, "groups": list(identity.groups)}
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
         async with slots:
-            review = await client.create(SELF_SUBJECT_ACCESS_REVIEWS, body)
+            review = await client.create(kind, body)
         return bool(review.get("status", {}).get("allowed"))
 
     try:

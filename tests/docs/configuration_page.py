@@ -14,9 +14,10 @@ a flag wins over the environment, and that over the file. Everything is checked 
 starts: unknown keys, misspelt `VKUBELET_…` variables, contradictions and bad values end with exit
 code 2 and a line that names the flag, variable or key.
 
-`vkubelet run` takes all of it. `vkubelet plan` takes the remote cluster, the virtual nodes and what
-they offer; `vkubelet teardown` takes the two clusters, `vkubelet status` the home cluster. All of them can share a file and an
-environment: what a command doesn't need it doesn't look at.
+`vkubelet run` takes all of it. `vkubelet check` takes what matters to what it looks at, `vkubelet
+plan` the remote cluster, the virtual nodes and what they offer, `vkubelet teardown` the two
+clusters, `vkubelet status` the home cluster. All of them can share a file and an environment: what
+a command doesn't need it doesn't look at.
 
 In a file, keys are grouped:
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from provider.cli import build_parser, main
-from provider.command_config import StatusConfig
+from provider.command_config import CheckConfig, StatusConfig
 from provider.config import HomeTeardownConfig, PlanConfig, TeardownConfig, config_fields
 from provider.flags import Section
 from vkubelet import __version__
@@ -27,6 +27,7 @@ def test_help_names_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
     ("command", "model"),
     [
         ("plan", PlanConfig),
+        ("check", CheckConfig),
         ("status", StatusConfig),
         ("teardown", TeardownConfig),
         ("teardown", HomeTeardownConfig),
@@ -38,7 +39,7 @@ def test_a_command_has_the_flags_of_its_part(
     assert main([command, "--help"]) == 0
     text = capsys.readouterr().out
     assert all(item.flag.name in text for item in config_fields(model))
-    assert "--kubelet-address" not in text
+    assert ("--kubelet-address" in text) is (command == "check")
 
 
 PLAN = ["plan", "--remote-cluster", "cloud", "--remote-kubeconfig", "none"]
@@ -57,6 +58,10 @@ TEARDOWN = ["teardown", "--remote-cluster", "cloud", "--home-only"]
         (["plan"], "--remote-cluster, --remote-kubeconfig must be given"),
         ([*PLAN, "-o", "xml"], "invalid choice: 'xml'"),
         (["status", "-o", "xml"], "invalid choice: 'xml'"),
+        (["check", "--only", "luck"], "--only: invalid choice: 'luck'"),
+        (["check", "--only", "pod"], "--only pod needs --run-pod"),
+        (["check", "--service-account", "x"], "--service-account: 'x' is not NAMESPACE/NAME"),
+        (["check"], "--remote-cluster, --remote-kubeconfig must be given"),
         (["status", "--system-namespace", "A"], "--system-namespace: 'A'"),
         ([*PLAN, "--node-mapping", "zones"], "--node-mapping: there is no node mapping 'zones'"),
         (["teardown"], "--remote-cluster, --remote-kubeconfig must be given"),

@@ -4,9 +4,18 @@ import asyncio
 
 import pytest
 
-from provider.rights import MAX_ASKED, Right, explain_missing, find_missing_rights, remote_rights
+from provider.rights import (
+    MAX_ASKED,
+    Identity,
+    Right,
+    dependent_rights,
+    explain_missing,
+    find_missing_rights,
+    home_rights,
+    remote_rights,
+)
 from tests.fakes.api_server import ApiCall, FakeApiServer
-from vkubelet.kube.objects import NODES, PODS, KubeObject
+from vkubelet.kube.objects import NODES, PODS, KubeObject, NamespacedName
 
 
 def test_rights_on_pods_are_wanted_in_the_namespaces_that_are_followed() -> None:
@@ -51,3 +60,54 @@ async def test_few_are_asked_for_at_once() -> None:
         fake.handle("create selfsubjectaccessreviews", review)
         assert await find_missing_rights(client, remote_rights()) == []
     assert most == MAX_ASKED
+
+
+async def test_somebody_elses_rights() -> None:
+    identity = Identity.of_service_account(NamespacedName("a", "b"))
+
+    def review(call: ApiCall) -> KubeObject:
+        return {**call.body, "status": {"allowed": call.body["spec"]["user"] == identity.user}}
+
+    async with FakeApiServer() as fake, fake.client("home") as client:
+        fake.handle("create subjectaccessreviews", review)
+        assert await find_missing_rights(client, [Right("list", PODS)], identity) == []
+        other = Identity("somebody")
+        assert await find_missing_rights(client, [Right("list", PODS)], other) != []
+        assert fake.calls("create selfsubjectaccessreviews") == []
+
+
+def texts(**settings: object) -> set[str]:
+    given = {
+        "system_namespace": "vk",
+        "signer_name": None,
+        "approves": False,
+        "watches_namespaces": False,
+        **settings,
+    }
+    return set(map(str, home_rights(**given)))  # type: ignore[arg-type] # by name
+
+
+def test_what_is_needed_at_home_depends_on_what_is_asked_for() -> None:
+    least = texts()
+    assert {"create pods/eviction", "update leases.coordination.k8s.io in namespace vk"} <= least
+    assert texts(watches_namespaces=True) - least == {"list namespaces", "watch namespaces"}
+    signed = texts(signer_name="x/y")
+    assert signed - least == {
+        f"{verb} certificatesigningrequests.certificates.k8s.io"
+        for verb in ("create", "list", "watch")
+    }
+    assert texts(signer_name="x/y", approves=True) - signed == {
+        "update certificatesigningrequests/approval.certificates.k8s.io",
+        "approve signers.certificates.k8s.io x/y",
+    }
+    named = texts(namespaces=["a", "b"])
+    assert named - least == {f"create pods/eviction in namespace {name}" for name in "ab"}
+    assert least - named == {"create pods/eviction"}
+
+
+def test_rights_on_dependents() -> None:
+    rights = set(map(str, dependent_rights("a", tokens=False)))
+    assert "watch secrets in namespace a" in rights
+    assert "get configmaps in namespace a" in rights
+    more = set(map(str, dependent_rights("a", tokens=True)))
+    assert more - rights == {"create serviceaccounts/token in namespace a"}
