@@ -2,14 +2,14 @@
 
 import argparse
 import logging
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from provider.checkup.names import NAMES, POD
+from provider.checkup.names import POD
+from provider.cli_options import add_kubeconfig_parser, add_options
 from provider.command_config import CheckConfig, StatusConfig
 from provider.config import (
     Config,
@@ -24,8 +24,6 @@ from provider.configuration import environment_of_process, load_config, unknown_
 from provider.errors import ConfigError, StartError
 from provider.flags import Section
 from vkubelet import __version__
-from vkubelet.kube.names import is_dns_label, is_dns_subdomain
-from vkubelet.kube.objects import NamespacedName
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +32,6 @@ T = TypeVar("T", bound=Section)
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 128 + 2
-
-OUTPUTS = ("table", "json", "yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,82 +112,13 @@ def build_parser() -> argparse.ArgumentParser:
             description=command.description + VALUES_FROM,
             allow_abbrev=False,
         )
-        _add_options(sub, name)
+        add_options(sub, name)
         _add_config_flags(sub, command.model)
+    add_kubeconfig_parser(commands)
     commands.add_parser(
         "version", help="print the version", description="Prints the version.", allow_abbrev=False
     )
     return parser
-
-
-def _add_options(parser: argparse.ArgumentParser, command: str) -> None:
-    """Add what isn't configuration but said anew each time."""
-    if command in ("plan", "check", "status"):
-        parser.add_argument(
-            "-o",
-            "--output",
-            choices=OUTPUTS,
-            default="table",
-            help="How it's printed (default: table).",
-        )
-    if command == "check":
-        _add_check_options(parser)
-    if command == "status":
-        parser.add_argument(
-            "-w", "--watch", action="store_true", help="Go on showing it until Ctrl-C."
-        )
-    if command == "teardown":
-        for flag, text in (
-            ("--yes", "Don't ask."),
-            ("--dry-run", "Show what would be removed, and remove nothing."),
-            (
-                "--home-only",
-                "Leave the remote cluster alone, as it's gone (no --remote-kubeconfig is needed).",
-            ),
-        ):
-            parser.add_argument(flag, action="store_true", help=text)
-
-
-def _add_check_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--only",
-        metavar="CHECK",
-        action="append",
-        choices=NAMES,
-        default=[],
-        help=f"Run just this check; repeatable: {', '.join(NAMES)}.",
-    )
-    parser.add_argument(
-        "--service-account",
-        metavar="NAMESPACE/NAME",
-        type=_read_account,
-        help="Check this service account's rights at home (default: one's own).",
-    )
-    parser.add_argument(
-        "--probe",
-        action="store_true",
-        help="Listen at --kubelet-address, and have the home API server come there by a Node that"
-        " is made for it and deleted; for before anything runs, where it is to run.",
-    )
-    parser.add_argument(
-        "--run-pod",
-        metavar="IMAGE",
-        help="Run a pod of this image through a virtual node, read its log, and delete it.",
-    )
-    parser.add_argument(
-        "--pod-command",
-        metavar="COMMAND",
-        type=shlex.split,
-        default=[],
-        help="With --run-pod: what it runs (default: what the image says).",
-    )
-
-
-def _read_account(text: str) -> NamespacedName:
-    namespace, slash, name = text.partition("/")
-    if not slash or not is_dns_label(namespace) or not is_dns_subdomain(name):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAMESPACE/NAME")
-    return NamespacedName(namespace, name)
 
 
 def _add_config_flags(parser: argparse.ArgumentParser, model: type[Section]) -> None:
@@ -290,6 +217,22 @@ def _check(arguments: argparse.Namespace) -> int:
     return check.main(config, options, output=arguments.output)
 
 
+def _kubeconfig(arguments: argparse.Namespace) -> int:
+    _configure_logging(LogLevel.ERROR)
+    from provider.commands import kubeconfig
+
+    options = kubeconfig.KubeconfigOptions(
+        account=arguments.service_account,
+        duration=arguments.duration,
+        kubeconfig=arguments.kubeconfig,
+        context=arguments.context,
+        server=arguments.server,
+        bound_secret=arguments.bound_secret,
+        out=arguments.out,
+    )
+    return kubeconfig.main(options)
+
+
 def _status(arguments: argparse.Namespace) -> int:
     config = _read_config(StatusConfig, arguments)
     _configure_logging(LogLevel.ERROR)  # the status itself tells what is to be told
@@ -322,6 +265,7 @@ def main(argv: Sequence[str]) -> int:
         "plan": _plan,
         "check": _check,
         "status": _status,
+        "kubeconfig": _kubeconfig,
         "teardown": _teardown,
     }
     try:

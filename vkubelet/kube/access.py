@@ -59,6 +59,24 @@ class Connection:
     proxy: str | None = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class ServerTrust:
+    """
+    Which server it is, and how it's known to be the right one.
+
+    Attributes:
+        server: Its URL.
+        authority: PEM bundle that alone is trusted; None: the system's.
+        insecure: Whether its certificate isn't verified at all.
+        server_name: Name that its certificate has to be for, None: the URL's host.
+    """
+
+    server: str
+    authority: bytes | None
+    insecure: bool
+    server_name: str | None
+
+
 class ClusterAccess:
     """
     Server URL, TLS context and a way to get the current credentials, kept fresh.
@@ -95,6 +113,13 @@ class ClusterAccess:
     def server(self) -> str:
         """The API server's URL, for messages."""
         return self._settings.server
+
+    @property
+    def trust(self) -> ServerTrust:
+        """Server and authority without any credentials, for handing them on."""
+        settings = self._settings
+        tls = settings.tls
+        return ServerTrust(settings.server, tls.ca, tls.insecure, settings.server_hostname)
 
     async def connection(self) -> Connection:
         """

@@ -45,6 +45,18 @@ async def pass_time() -> None:
     await asyncio.sleep(CHECK_SECONDS + 0.1)
 
 
+async def test_server_and_authority_without_credentials(tmp_path: Path) -> None:
+    authority = Authority()
+    cluster = {
+        "certificate-authority-data": data(authority.pem),
+        "tls-server-name": "api.example",
+    }
+    path = write_kubeconfig(tmp_path / "config", "https://127.0.0.1:1", cluster=cluster)
+    trust = (await load_kubeconfig(path, None)).trust
+    assert (trust.server, trust.server_name) == ("https://127.0.0.1:1", "api.example")
+    assert (trust.authority, trust.insecure) == (authority.pem, False)
+
+
 @pytest.mark.virtual_time
 async def test_rotated_token_in_the_kubeconfig(tmp_path: Path) -> None:
     path = write_kubeconfig(tmp_path / "config", SERVER, user={"token": "one"})
