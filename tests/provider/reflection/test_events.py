@@ -173,6 +173,8 @@ def test_an_event_without_any_time_is_left_out() -> None:
 
 
 def test_the_time_it_was_made_will_do() -> None:
-    event = decode(metadata={"uid": "e", "creationTimestamp": "2026-01-01T00:00:00Z"}).build(REF, None)
+    event = decode(metadata={"uid": "e", "creationTimestamp": "2026-01-01T00:00:00Z"}).build(
+        REF, None
+    )
     assert event is not None
     assert (event.count, event.first_time, event.last_time) == (1, START, START)
