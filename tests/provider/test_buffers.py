@@ -21,13 +21,18 @@ async def test_connections_take_less_and_lose_nothing(
     shrink_tls_buffers()
     authority = Authority()
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    served = asyncio.Event()
+
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"x" * SIZE)
         await writer.drain()
         writer.close()
+        await writer.wait_closed()
+        served.set()
 
     context = server_context(authority, tmp_path)
-    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as server:
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    async with server:
         port = server.sockets[0].getsockname()[1]
         trust = ssl.create_default_context(cadata=authority.pem.decode())
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
@@ -35,3 +40,5 @@ async def test_connections_take_less_and_lose_nothing(
         assert len(protocol._ssl_buffer) == TLS_BUFFER_BYTES < before
         assert len(await reader.read()) == SIZE
         writer.close()
+        await writer.wait_closed()
+        await served.wait()
