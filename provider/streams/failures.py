@@ -22,6 +22,9 @@ An API server refuses the request itself by a Status, which is an answer whateve
 _NOT_UPGRADED = "Upgrade request required"
 """What an API server says, by a Status, when a proxy has taken the upgrade away."""
 
+_NOT_RUNNING = re.compile(r'container not found \(".*"\)|container \S+ not found in pod \S+')
+"""What a kubelet says, by a 500, of a container that doesn't run."""
+
 _REMOTE_DETAILS = (
     # The identity that we are known by there.
     (re.compile(r'^.* is forbidden: User "[^"]*" (?=cannot )'), "vkubelet "),
@@ -80,8 +83,9 @@ class RemotePod:
         Turn a failed call into the answer for the kubelet API's caller.
 
         400, 404 and 409 are about the pod and keep their sentence, which tools parse; so does 422,
-        as a 400, since kubectl shows no text of it. All else is about the remote cluster and says
-        so, and is logged; as 500, since kubectl shows no text of 429 and 503.
+        as a 400, since kubectl shows no text of it, and so does a 500 for a container that doesn't
+        run. All else is about the remote cluster and says so, and is logged; as 500, since kubectl
+        shows no text of 429 and 503.
 
         Args:
             what: The subresource, for the log.
@@ -93,6 +97,8 @@ class RemotePod:
                 return RequestError(error.code, message)
             case StatusError(code=422):
                 return RequestError(400, message)
+            case StatusError() if _NOT_RUNNING.fullmatch(message):
+                return RequestError(500, message)
             case _:
                 pass  # All else is worth a line in the log.
         logger.warning("%s: %s: %s", self.key, what, error)

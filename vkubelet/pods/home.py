@@ -8,6 +8,7 @@ from typing import Any, NoReturn, TypeAlias
 import msgspec
 
 from vkubelet.kube.client import KubeClient
+from vkubelet.kube.errors import KubeError
 from vkubelet.kube.informer import Informer
 from vkubelet.kube.objects import (
     PODS,
@@ -147,6 +148,15 @@ class HomePods:
         """The pod of that name if it's on that node, which must be ours."""
         pod = self._pods.get(NamespacedName(namespace, name))
         return pod if pod is not None and pod.node == node_name else None
+
+    async def read(self, namespace: str, name: str) -> HomePod | None:
+        """Ask the API server for a pod, on whatever node; None if it can't be had."""
+        try:
+            pod = await self._client.get(PODS, NamespacedName(namespace, name))
+        except KubeError as error:
+            logger.debug("%s/%s: not read: %s", namespace, name, error)
+            return None
+        return decode_home_pod(encode_object(pod))
 
     def on_node(self, node: str) -> Iterator[HomePod]:
         """The pods on a node; O(their number)."""

@@ -39,7 +39,7 @@ async def _handle(request: web.Request, handler: Handler, user: User) -> web.Str
     except RequestError as error:
         return respond_text(error)
     except web.HTTPNotFound:
-        return respond_text(RequestError(404, "404: Page Not Found"))
+        return respond_text(RequestError(404, "404 page not found"))
     except web.HTTPMethodNotAllowed as error:
         response = respond_text(RequestError(405, "405: Method Not Allowed"))
         response.headers["Allow"] = error.headers["Allow"]

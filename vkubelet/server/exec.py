@@ -9,7 +9,7 @@ from vkubelet.errors import RequestError
 from vkubelet.interface import CommandStreams, ExitStatus, PodRef
 from vkubelet.server.command_session import CommandSession
 from vkubelet.server.hijack import hijack
-from vkubelet.server.lookup import build_ref, find_requested_pod, has_container, quote
+from vkubelet.server.lookup import build_ref, find_requested_pod, is_running, quote
 from vkubelet.server.query import is_set, parse_query
 from vkubelet.server.services import NODE_CONTEXT
 from vkubelet.server.upgrade import Upgrade, negotiate_upgrade, refuse_upgrade
@@ -20,6 +20,10 @@ from vkubelet.streaming.remotecommand import (
     StreamOptions,
 )
 from vkubelet.streaming.remotecommand_websocket import WEBSOCKET_PROTOCOLS, WebSocketCommandServer
+
+# What a kubelet says when the container doesn't run, or the pod has no such container.
+_NOT_RUNNING = "container not found ({quoted})"
+_NOT_ATTACHABLE = "container {container} not found in pod {pod}_{namespace}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +46,7 @@ async def exec_command(request: web.Request) -> web.StreamResponse:
     provider = request.app[NODE_CONTEXT].services.provider
     try:
         command = parse_query(request).get("command", [])
-        wanted = parse_command_request(request)
+        wanted = await parse_command_request(request, missing=_NOT_RUNNING)
         if not command:
             raise RequestError(400, "you must specify a command")  # noqa: TRY301 - one way out
     except RequestError as error:
@@ -64,7 +68,7 @@ async def attach_container(request: web.Request) -> web.StreamResponse:
     """
     provider = request.app[NODE_CONTEXT].services.provider
     try:
-        wanted = parse_command_request(request)
+        wanted = await parse_command_request(request, missing=_NOT_ATTACHABLE)
     except RequestError as error:
         return refuse_upgrade(error)
 
@@ -94,22 +98,25 @@ async def _run(
     return response
 
 
-def parse_command_request(request: web.Request) -> CommandRequest:
+async def parse_command_request(request: web.Request, *, missing: str) -> CommandRequest:
     """
     Check all there is to check before the upgrade.
+
+    Args:
+        request: The request.
+        missing: The sentence if the container doesn't run, to be formatted.
 
     Raises:
         RequestError: With a kubelet's status and words.
     """
     options = parse_stream_options(parse_query(request))
     context = request.app[NODE_CONTEXT]
-    missing = "pod does not exist"
-    pod = find_requested_pod(
-        context.services.pods, context.node_name, request, missing=missing, changed=missing
-    )
+    pods = context.services.pods
+    no_pod = "pod does not exist"
+    pod = find_requested_pod(pods, context.node_name, request, missing=no_pod, changed=no_pod)
     container = request.match_info["container"]
-    if not has_container(pod, container):
-        raise RequestError(404, f"container not found ({quote(container)})")
+    if not await is_running(pods, pod, container):
+        raise RequestError(500, missing.format(quoted=quote(container), **request.match_info))
     return CommandRequest(
         ref=build_ref(pod),
         container=container,

@@ -6,7 +6,7 @@ from aiohttp import web
 from prometheus_client import REGISTRY, generate_latest
 
 from vkubelet.server.exposition import Exposition, respond_exposition
-from vkubelet.server.pod_lists import count_running_containers
+from vkubelet.server.lookup import list_running_containers
 from vkubelet.server.services import NODE_CONTEXT
 
 PROCESS_METRICS: Final = (
@@ -24,7 +24,8 @@ async def get_kubelet_metrics(request: web.Request) -> web.Response:
     """Answer a scrape."""
     context = request.app[NODE_CONTEXT]
     counts = [
-        count_running_containers(pod) for pod in context.services.pods.on_node(context.node_name)
+        len(list_running_containers(pod.raw))
+        for pod in context.services.pods.on_node(context.node_name)
     ]
     text = Exposition()
     text.start_family(

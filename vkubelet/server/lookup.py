@@ -4,11 +4,38 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+import msgspec
 from aiohttp import web
 
 from vkubelet.errors import RequestError
 from vkubelet.interface import PodRef
 from vkubelet.kube.objects import CachedObject, KubeObject
+
+
+class _Running(msgspec.Struct, frozen=True):
+    """There, whatever is in it."""
+
+
+class _State(msgspec.Struct, frozen=True):
+    running: _Running | None = None
+
+
+class _ContainerStatus(msgspec.Struct, frozen=True):
+    name: str
+    state: _State = _State()
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    container_statuses: list[_ContainerStatus] = []
+    init_container_statuses: list[_ContainerStatus] = []
+    ephemeral_container_statuses: list[_ContainerStatus] = []
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    status: _Status = _Status()
+
+
+_decode_pod = msgspec.json.Decoder(_Pod).decode
 
 
 class PodLookup(Protocol):
@@ -19,6 +46,9 @@ class PodLookup(Protocol):
 
     def on_node(self, node: str) -> Iterable[CachedObject]:
         """Return the pods on a node."""
+
+    async def read(self, namespace: str, name: str) -> CachedObject | None:
+        """Return a pod as home's API server has it now; None if it can't be had."""
 
 
 def quote(text: str) -> str:
@@ -67,6 +97,33 @@ def find_requested_pod(
     if path.get("uid", pod.metadata.uid) != pod.metadata.uid:
         raise RequestError(404, changed)
     return pod
+
+
+async def is_running(pods: PodLookup, pod: CachedObject, container: str) -> bool:
+    """
+    Return whether a pod has a container, and it runs, by the pod's status at home.
+
+    Callers may have seen it run before we did: the API server is asked before it's denied.
+    """
+    if not has_container(pod, container):
+        return False
+    if container in list_running_containers(pod.raw):
+        return True
+    now = await pods.read(pod.metadata.namespace, pod.metadata.name)
+    if now is None or now.metadata.uid != pod.metadata.uid:
+        return False
+    return container in list_running_containers(now.raw)
+
+
+def list_running_containers(pod: bytes) -> list[str]:
+    """List the containers of a pod that run, of all kinds, as its status says."""
+    status = _decode_pod(pod).status
+    containers = (
+        *status.container_statuses,
+        *status.init_container_statuses,
+        *status.ephemeral_container_statuses,
+    )
+    return [container.name for container in containers if container.state.running is not None]
 
 
 def has_container(pod: CachedObject, container: str) -> bool:

@@ -2,36 +2,11 @@
 
 from collections.abc import Iterable
 
-import msgspec
 from aiohttp import web
 
 from vkubelet.kube.objects import CachedObject
+from vkubelet.server.lookup import list_running_containers
 from vkubelet.server.services import NODE_CONTEXT
-
-
-class _Running(msgspec.Struct, frozen=True):
-    """There, whatever is in it."""
-
-
-class _State(msgspec.Struct, frozen=True):
-    running: _Running | None = None
-
-
-class _ContainerStatus(msgspec.Struct, frozen=True):
-    state: _State = _State()
-
-
-class _Status(msgspec.Struct, frozen=True, rename="camel"):
-    container_statuses: list[_ContainerStatus] = []
-    init_container_statuses: list[_ContainerStatus] = []
-    ephemeral_container_statuses: list[_ContainerStatus] = []
-
-
-class _Pod(msgspec.Struct, frozen=True):
-    status: _Status = _Status()
-
-
-_decode_pod = msgspec.json.Decoder(_Pod).decode
 
 
 async def get_pods(request: web.Request) -> web.Response:
@@ -44,20 +19,7 @@ async def get_running_pods(request: web.Request) -> web.Response:
     """List the pods that have a running container, as their status says."""
     context = request.app[NODE_CONTEXT]
     pods = context.services.pods.on_node(context.node_name)
-    return _respond(pod for pod in pods if count_running_containers(pod))
-
-
-def count_running_containers(pod: CachedObject) -> int:
-    """Count the containers of a pod that run, of all kinds."""
-    status = _decode_pod(pod.raw).status
-    return sum(
-        container.state.running is not None
-        for container in (
-            *status.container_statuses,
-            *status.init_container_statuses,
-            *status.ephemeral_container_statuses,
-        )
-    )
+    return _respond(pod for pod in pods if list_running_containers(pod.raw))
 
 
 def _respond(pods: Iterable[CachedObject]) -> web.Response:

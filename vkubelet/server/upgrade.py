@@ -71,10 +71,11 @@ def negotiate_upgrade(
         websocket: What is served over WebSockets; "" for clients that name nothing.
 
     Raises:
+        RequestError: 500 in a kubelet's words if it isn't an upgrade at all.
         UpgradeRefusedError: 400 if it isn't a proper upgrade, 403 if there is no common protocol.
     """
     if not is_upgrade(request):
-        raise UpgradeRefusedError(400, f"missing upgrade headers for {SPDY} in request")
+        raise RequestError(500, "Upgrade request required")
     upgrade = request.headers.get("Upgrade", "").lower()
     if "websocket" in upgrade:
         return _negotiate_websocket(request, websocket)
@@ -92,17 +93,24 @@ def list_protocols(request: web.BaseRequest, header: str) -> list[str]:
 def _negotiate_spdy(request: web.BaseRequest, served: Sequence[str]) -> Upgrade:
     offered = list_protocols(request, PROTOCOL_HEADER)
     if not offered:
-        raise UpgradeRefusedError(400, f"{PROTOCOL_HEADER} is required")
+        raise UpgradeRefusedError(400, f"header {PROTOCOL_HEADER} does not exist in request")
     protocol = negotiate_protocol(offered, served)
     if protocol is None:
         raise UpgradeRefusedError(
             403,
-            f"unable to negotiate protocol: client supports {offered}, "
-            f"server accepts {list(served)}",
+            _explain_no_common(offered, served),
             [(ACCEPTED_HEADER, name) for name in served],
         )
     headers = {"Upgrade": SPDY, PROTOCOL_HEADER: protocol}
     return Upgrade(is_websocket=False, protocol=protocol, headers=headers)
+
+
+def _explain_no_common(offered: Sequence[str], served: Sequence[str]) -> str:
+    """Explain in a kubelet's words, with lists as Go prints them."""
+    return (
+        f"unable to negotiate protocol: client supports [{' '.join(offered)}], "
+        f"server accepts [{' '.join(served)}]"
+    )
 
 
 def _negotiate_websocket(request: web.BaseRequest, served: Sequence[str]) -> Upgrade:
@@ -122,11 +130,7 @@ def _negotiate_websocket(request: web.BaseRequest, served: Sequence[str]) -> Upg
     protocol = negotiate_protocol(offered, served)
     if protocol is None:
         named = [name for name in served if name]
-        raise UpgradeRefusedError(
-            403,
-            f"unable to negotiate protocol: client supports {_hide_tokens(offered)}, "
-            f"server accepts {named}",
-        )
+        raise UpgradeRefusedError(403, _explain_no_common(_hide_tokens(offered), named))
     digest = hashlib.sha1(key.encode() + _WEBSOCKET_GUID, usedforsecurity=False).digest()
     headers = {"Upgrade": "websocket", "Sec-WebSocket-Accept": base64.b64encode(digest).decode()}
     if protocol:

@@ -52,6 +52,16 @@ def test_equal_namespaces() -> None:
             (500, "the remote cluster fails: later"),
             True,
         ),
+        (
+            ServerError(500, message='container not found ("main")'),
+            (500, 'container not found ("main")'),
+            False,
+        ),
+        (
+            ServerError(500, message="container main not found in pod web_shop-home"),
+            (500, "container main not found in pod web_shop"),
+            False,
+        ),
         (ServerError(502, reason="Bad"), (500, "the remote cluster fails: Bad"), True),
         (ServerError(502), (500, "the remote cluster fails: 502"), True),
         (

@@ -177,3 +177,16 @@ async def test_pod_of_another_uid_under_the_same_name() -> None:
             found = home.get(NamespacedName("a", "p"))
             assert found is not None
             assert (found.metadata.uid, found.node) == ("2", "n1")
+
+
+async def test_read_asks_the_api_server() -> None:
+    async with FakeApiServer() as fake, fake.client("home") as client:
+        home = HomePods(client)
+        assert await home.read("a", "p") is None
+        fake.put(build_pod("p", "n0"))
+        pod = await home.read("a", "p")
+        assert pod is not None
+        assert (pod.metadata.uid, pod.node) == ("u-p", "n0")
+        assert pod.decode()["status"] == {"phase": "Pending"}
+        fake.fail_next("get pods", 403)
+        assert await home.read("a", "p") is None

@@ -184,18 +184,38 @@ POD: KubeObject = {
     "metadata": {"namespace": "ns", "name": "pod", "uid": "uid-1"},
     "spec": {
         "nodeName": NODE,
-        "containers": [{"name": "c"}],
+        "containers": [{"name": "c"}, {"name": "ended"}],
         "initContainers": [{"name": "init"}],
         "ephemeralContainers": [{"name": "debugger"}],
+    },
+    "status": {
+        "phase": "Running",
+        "containerStatuses": [
+            {"name": "c", "state": {"running": {}}},
+            {"name": "ended", "state": {"terminated": {"exitCode": 3}}},
+        ],
+        "initContainerStatuses": [{"name": "init", "state": {"running": {}}}],
+        "ephemeralContainerStatuses": [{"name": "debugger", "state": {"running": {}}}],
     },
 }
 
 
 class FakeLookup:
-    """One pod on one node."""
+    """
+    One pod on one node.
+
+    Attributes:
+        pod: As the process knows it.
+        current: As the API server has it; None if it can't be had.
+    """
 
     def __init__(self) -> None:
         self.pod = POD
+        self.current: KubeObject | None = POD
+
+    async def read(self, namespace: str, name: str) -> CachedObject | None:
+        assert (namespace, name) == ("ns", "pod")
+        return None if self.current is None else decode_cached(encode_object(self.current))
 
     def find(self, node_name: str, namespace: str, name: str) -> CachedObject | None:
         found = (node_name, namespace, name) == (NODE, "ns", "pod")

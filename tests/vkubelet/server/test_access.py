@@ -21,7 +21,7 @@ async def test_who_comes_before_whether_before_what(tmp_path: Path) -> None:
     assert answers == [
         (401, "Unauthorized"),
         (403, "Forbidden (user=alice, verb=get, resource=nodes, subresource(s)=[proxy])\n"),
-        (404, "404: Page Not Found"),
+        (404, "404 page not found"),
     ]
 
 

@@ -55,8 +55,8 @@ async def test_other_nodes_and_users_of_the_cluster_are_refused(node: Harness) -
 async def test_paths_are_authorized_before_they_are_routed(node: Harness) -> None:
     status, _ = await get(node, "/nothing", "alice", [])
     assert status == 403
-    assert await get(node, "/nothing", "master", [MASTERS]) == (404, "404: Page Not Found")
-    assert await get(node, "/exec", "master", [MASTERS]) == (404, "404: Page Not Found")
+    assert await get(node, "/nothing", "master", [MASTERS]) == (404, "404 page not found")
+    assert await get(node, "/exec", "master", [MASTERS]) == (404, "404 page not found")
 
 
 async def test_wrong_method(node: Harness) -> None:

@@ -87,9 +87,12 @@ REFUSED = [
     Refused("/exec/ns/pod/c?output=1&command=%ff", 400, "the query isn't UTF-8"),
     Refused("/exec/ns/other/c?command=x&output=1", 404, "pod does not exist"),
     Refused("/exec/ns/pod/uid-2/c?command=x&output=1", 404, "pod does not exist"),
-    Refused("/exec/ns/pod/d?command=x&output=1", 404, 'container not found ("d")'),
-    Refused(PLAIN, 400, "unable to upgrade: missing upgrade headers", headers=()),
-    Refused(PLAIN, 400, "X-Stream-Protocol-Version is required", protocols=()),
+    Refused("/exec/ns/pod/d?command=x&output=1", 500, 'container not found ("d")'),
+    Refused("/exec/ns/pod/ended?command=x&output=1", 500, 'container not found ("ended")'),
+    Refused("/attach/ns/pod/d?output=1", 500, "container d not found in pod pod_ns"),
+    Refused("/attach/ns/pod/ended?output=1", 500, "container ended not found in pod pod_ns"),
+    Refused(PLAIN, 500, "Upgrade request required", headers=()),
+    Refused(PLAIN, 400, "header X-Stream-Protocol-Version does not exist", protocols=()),
     Refused(PLAIN, 403, "unable to negotiate protocol", protocols=("v9, v8",)),
 ]
 
@@ -132,7 +135,6 @@ async def test_attach(node: Harness) -> None:
     ("path", "code"),
     [
         ("/attach/ns/pod/c", 400),
-        ("/attach/ns/pod/d?output=1", 404),
         ("/attach/ns/x/c?output=1", 404),
     ],
 )

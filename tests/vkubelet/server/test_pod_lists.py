@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from tests.vkubelet.server.harness import POD, serve
-from vkubelet.kube.objects import KubeObject, decode_cached, encode_object
-from vkubelet.server.pod_lists import count_running_containers
+from vkubelet.kube.objects import KubeObject
 
 
 def with_states(**lists: list[KubeObject]) -> KubeObject:
@@ -20,21 +19,6 @@ def with_states(**lists: list[KubeObject]) -> KubeObject:
 
 RUNNING: KubeObject = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 ENDED: KubeObject = {"terminated": {"exitCode": 0}}
-
-
-@pytest.mark.parametrize(
-    ("pod", "count"),
-    [
-        (POD, 0),
-        (with_states(containerStatuses=[RUNNING, ENDED, {}, RUNNING]), 2),
-        (with_states(containerStatuses=[ENDED], initContainerStatuses=[RUNNING]), 1),
-        (with_states(ephemeralContainerStatuses=[RUNNING]), 1),
-        (with_states(containerStatuses=[{"running": {}}]), 1),
-        (with_states(containerStatuses=[]), 0),
-    ],
-)
-def test_running_containers(pod: KubeObject, count: int) -> None:
-    assert count_running_containers(decode_cached(encode_object(pod))) == count
 
 
 @pytest.mark.parametrize("path", ["/pods", "/runningpods/"])

@@ -141,7 +141,7 @@ def offer(*protocols: str) -> tuple[tuple[str, str], ...]:
     [
         Refused("/portForward/ns/other", 404, "pod does not exist"),
         Refused(f"{PATH}/uid-2", 404, "pod not found"),
-        Refused(PATH, 400, "missing upgrade headers", headers=()),
+        Refused(PATH, 500, "Upgrade request required", headers=()),
         Refused(PATH, 403, "unable to negotiate protocol", protocols=("v4.channel.k8s.io",)),
         Refused(PATH, 403, "unable to negotiate protocol", headers=offer(PROTOCOL_V5)),
         Refused(PATH, 400, 'query parameter "port" is required', headers=offer(PROTOCOL_V4)),
