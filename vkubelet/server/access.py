@@ -10,6 +10,11 @@ from vkubelet.server.errors import respond_text
 from vkubelet.server.services import NODE_CONTEXT
 from vkubelet.server.tls import ServingTls
 
+_SUBTREES = frozenset(
+    ("attach", "containerLogs", "exec", "pods", "portForward", "runningpods", "stats")
+)
+"""Below these a kubelet says in other words that there is nothing."""
+
 
 def build_gate(connections: Connections, tls: ServingTls) -> Middleware:
     """Build the middleware that checks each request before it's routed."""
@@ -39,7 +44,9 @@ async def _handle(request: web.Request, handler: Handler, user: User) -> web.Str
     except RequestError as error:
         return respond_text(error)
     except web.HTTPNotFound:
-        return respond_text(RequestError(404, "404 page not found"))
+        in_subtree = request.path.split("/")[1] in _SUBTREES
+        text = "404: Page Not Found" if in_subtree else "404 page not found"
+        return respond_text(RequestError(404, text))
     except web.HTTPMethodNotAllowed as error:
         response = respond_text(RequestError(405, "405: Method Not Allowed"))
         response.headers["Allow"] = error.headers["Allow"]

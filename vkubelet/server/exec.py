@@ -50,7 +50,7 @@ async def exec_command(request: web.Request) -> web.StreamResponse:
         if not command:
             raise RequestError(400, "you must specify a command")  # noqa: TRY301 - one way out
     except RequestError as error:
-        return refuse_upgrade(error)
+        return refuse_upgrade(request, error)
 
     async def start(streams: CommandStreams) -> ExitStatus:
         return await provider.exec(
@@ -70,7 +70,7 @@ async def attach_container(request: web.Request) -> web.StreamResponse:
     try:
         wanted = await parse_command_request(request, missing=_NOT_ATTACHABLE)
     except RequestError as error:
-        return refuse_upgrade(error)
+        return refuse_upgrade(request, error)
 
     async def start(streams: CommandStreams) -> ExitStatus:
         return await provider.attach(wanted.ref, wanted.container, streams, tty=wanted.options.tty)

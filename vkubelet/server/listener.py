@@ -119,18 +119,19 @@ def _build_application(
     application = web.Application(middlewares=[build_gate(connections, tls)])
     application[NODE_CONTEXT] = context
     router = application.router
-    router.add_route("GET", "/healthz", get_health)
-    router.add_route("GET", "/healthz/{check:ping|log|syncloop}", get_health)
+    router.add_route("*", "/healthz", get_health)
+    router.add_route("*", "/healthz/{check:ping|log|syncloop}", get_health)
     for path, endpoint in {
         "/metrics": get_kubelet_metrics,
         "/metrics/cadvisor": get_cadvisor_metrics,
         "/metrics/resource": get_resource_metrics,
         "/pods": get_pods,
+        "/pods/": get_pods,
         "/runningpods/": get_running_pods,
         "/stats/summary": get_stats_summary,
         "/stats/summary/": get_stats_summary,
     }.items():
-        router.add_route("GET", path, endpoint)
+        router.add_route("*" if path.startswith("/metrics") else "GET", path, endpoint)
     router.add_route("GET", "/containerLogs/{namespace}/{pod}/{container}", get_container_logs)
     for method in ("GET", "POST"):
         for verb, handler in (("exec", exec_command), ("attach", attach_container)):

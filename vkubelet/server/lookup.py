@@ -26,6 +26,7 @@ class _ContainerStatus(msgspec.Struct, frozen=True):
 
 
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    phase: str = ""
     container_statuses: list[_ContainerStatus] = []
     init_container_statuses: list[_ContainerStatus] = []
     ephemeral_container_statuses: list[_ContainerStatus] = []
@@ -113,6 +114,11 @@ async def is_running(pods: PodLookup, pod: CachedObject, container: str) -> bool
     if now is None or now.metadata.uid != pod.metadata.uid:
         return False
     return container in list_running_containers(now.raw)
+
+
+def has_ended(pod: bytes) -> bool:
+    """Return whether all of a pod has ended for good, as its status says."""
+    return _decode_pod(pod).status.phase in ("Succeeded", "Failed")
 
 
 def list_running_containers(pod: bytes) -> list[str]:

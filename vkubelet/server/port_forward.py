@@ -7,7 +7,7 @@ from aiohttp import web
 from vkubelet.errors import RequestError
 from vkubelet.server.forward_session import ForwardSession
 from vkubelet.server.hijack import hijack
-from vkubelet.server.lookup import build_ref, find_requested_pod
+from vkubelet.server.lookup import build_ref, find_requested_pod, has_ended, quote
 from vkubelet.server.query import parse_query
 from vkubelet.server.services import NODE_CONTEXT
 from vkubelet.server.upgrade import Upgrade, negotiate_upgrade, refuse_upgrade
@@ -44,6 +44,9 @@ async def forward_ports(request: web.Request) -> web.StreamResponse:
             missing="pod does not exist",
             changed="pod not found",
         )
+        if has_ended(pod.raw):
+            full_name = f"{pod.metadata.name}_{pod.metadata.namespace}"
+            raise RequestError(500, f"pod not found ({quote(full_name)})")  # noqa: TRY301
         upgrade = negotiate_upgrade(
             request,
             spdy=(PORT_FORWARD_PROTOCOL,),
@@ -51,7 +54,7 @@ async def forward_ports(request: web.Request) -> web.StreamResponse:
         )
         core = build_core(upgrade, parse_query(request))
     except RequestError as error:
-        return refuse_upgrade(error)
+        return refuse_upgrade(request, error)
     ref = build_ref(pod)
     session = ForwardSession(core, ref, context.services.policy)
     dial = functools.partial(context.services.provider.port_forward, ref)

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from vkubelet.errors import RequestError
 from vkubelet.server.authorization import is_upgrade
-from vkubelet.server.errors import respond_status
+from vkubelet.server.errors import respond_status, respond_text
 from vkubelet.streaming.channels import negotiate_protocol
 
 SPDY = "SPDY/3.1"
@@ -51,9 +51,9 @@ class Upgrade:
     headers: dict[str, str]
 
 
-def refuse_upgrade(error: RequestError) -> web.Response:
-    """Answer a request that fails before its 101."""
-    response = respond_status(error)
+def refuse_upgrade(request: web.BaseRequest, error: RequestError) -> web.Response:
+    """Answer a request that fails before its 101; by plain text if it isn't an upgrade at all."""
+    response = respond_status(error) if is_upgrade(request) else respond_text(error)
     if isinstance(error, UpgradeRefusedError):
         response.headers.extend(error.headers)
     return response
@@ -81,7 +81,7 @@ def negotiate_upgrade(
         return _negotiate_websocket(request, websocket)
     if SPDY.lower() in upgrade:
         return _negotiate_spdy(request, spdy)
-    raise UpgradeRefusedError(400, f"missing upgrade headers for {SPDY} in request")
+    raise UpgradeRefusedError(400, "missing upgrade headers in request")
 
 
 def list_protocols(request: web.BaseRequest, header: str) -> list[str]:

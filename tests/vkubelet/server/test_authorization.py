@@ -56,7 +56,7 @@ async def test_paths_are_authorized_before_they_are_routed(node: Harness) -> Non
     status, _ = await get(node, "/nothing", "alice", [])
     assert status == 403
     assert await get(node, "/nothing", "master", [MASTERS]) == (404, "404 page not found")
-    assert await get(node, "/exec", "master", [MASTERS]) == (404, "404 page not found")
+    assert await get(node, "/exec", "master", [MASTERS]) == (404, "404: Page Not Found")
 
 
 async def test_wrong_method(node: Harness) -> None:

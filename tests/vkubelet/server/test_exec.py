@@ -91,7 +91,6 @@ REFUSED = [
     Refused("/exec/ns/pod/ended?command=x&output=1", 500, 'container not found ("ended")'),
     Refused("/attach/ns/pod/d?output=1", 500, "container d not found in pod pod_ns"),
     Refused("/attach/ns/pod/ended?output=1", 500, "container ended not found in pod pod_ns"),
-    Refused(PLAIN, 500, "Upgrade request required", headers=()),
     Refused(PLAIN, 400, "header X-Stream-Protocol-Version does not exist", protocols=()),
     Refused(PLAIN, 403, "unable to negotiate protocol", protocols=("v9, v8",)),
 ]
@@ -117,6 +116,21 @@ async def test_refused_upgrades_are_statuses(node: Harness, method: str, case: R
     assert not node.provider.exec_requests
     served = [line for line in head.split("\r\n") if line.startswith("X-Accepted-Stream")]
     assert len(served) == (4 if case.code == 403 else 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "message"),
+    [
+        (PLAIN, 500, "Upgrade request required"),
+        ("/exec/ns/other/c?command=x&output=1", 404, "pod does not exist"),
+    ],
+)
+async def test_without_an_upgrade_the_answer_is_text(
+    node: Harness, path: str, code: int, message: str
+) -> None:
+    async with node.http() as http, http.post(path) as response:
+        assert (response.status, await response.text()) == (code, message)
+        assert response.content_type == "text/plain"
 
 
 async def test_attach(node: Harness) -> None:

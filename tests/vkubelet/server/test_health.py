@@ -14,6 +14,11 @@ async def test_health(tmp_path: Path, path: str) -> None:
         assert response.content_type == "text/plain"
 
 
+async def test_any_method_will_do(tmp_path: Path) -> None:
+    async with serve(tmp_path) as node, node.http() as http, http.post("/healthz") as response:
+        assert (response.status, await response.text()) == (200, "ok")
+
+
 async def test_unknown_check(tmp_path: Path) -> None:
     async with serve(tmp_path) as node, node.http() as http, http.get("/healthz/x") as response:
         assert response.status == 404

@@ -8,6 +8,7 @@ from vkubelet.server.lookup import (
     build_ref,
     find_pod,
     has_container,
+    has_ended,
     is_running,
     list_running_containers,
     quote,
@@ -63,6 +64,14 @@ def test_running_containers(status: KubeObject, running: int) -> None:
     names = list_running_containers(encode_object({**POD, "status": status}))
     assert len(names) == running
     assert all(name.endswith("running") for name in names)
+
+
+@pytest.mark.parametrize(
+    ("phase", "ended"),
+    [("Pending", False), ("Running", False), ("Succeeded", True), ("Failed", True), ("", False)],
+)
+def test_what_has_ended(phase: str, ended: bool) -> None:
+    assert has_ended(encode_object({**POD, "status": {"phase": phase}})) is ended
 
 
 @pytest.mark.parametrize(

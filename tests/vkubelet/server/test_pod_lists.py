@@ -21,7 +21,7 @@ RUNNING: KubeObject = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 ENDED: KubeObject = {"terminated": {"exitCode": 0}}
 
 
-@pytest.mark.parametrize("path", ["/pods", "/runningpods/"])
+@pytest.mark.parametrize("path", ["/pods", "/pods/", "/runningpods/"])
 @pytest.mark.parametrize("runs", [True, False])
 async def test_lists(tmp_path: Path, path: str, runs: bool) -> None:
     pod = with_states(containerStatuses=[RUNNING if runs else ENDED])
@@ -31,7 +31,7 @@ async def test_lists(tmp_path: Path, path: str, runs: bool) -> None:
             assert response.status == 200
             assert response.content_type == "application/json"
             answer: dict[str, Any] = await response.json()
-    items = [pod] if runs or path == "/pods" else []
+    items = [pod] if runs or path != "/runningpods/" else []
     assert answer == {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.vkubelet.server.forward_client import connect_forward
-from tests.vkubelet.server.harness import Harness, serve
+from tests.vkubelet.server.harness import POD, Harness, serve
 from tests.vkubelet.server.pod_port import Pod, echo
 from tests.vkubelet.server.spdy_client import UPGRADE, request
 from tests.vkubelet.server.websocket_client import HANDSHAKE, connect, connect_tunnel
@@ -141,7 +141,6 @@ def offer(*protocols: str) -> tuple[tuple[str, str], ...]:
     [
         Refused("/portForward/ns/other", 404, "pod does not exist"),
         Refused(f"{PATH}/uid-2", 404, "pod not found"),
-        Refused(PATH, 500, "Upgrade request required", headers=()),
         Refused(PATH, 403, "unable to negotiate protocol", protocols=("v4.channel.k8s.io",)),
         Refused(PATH, 403, "unable to negotiate protocol", headers=offer(PROTOCOL_V5)),
         Refused(PATH, 400, 'query parameter "port" is required', headers=offer(PROTOCOL_V4)),
@@ -171,3 +170,14 @@ def test_ports() -> None:
     for values, limit in ((["0"], 9), (["65536"], 9), ([","], 9), (["1,2"], 1)):
         with pytest.raises(RequestError):
             parse_ports({"port": values}, limit)
+
+
+async def test_pod_that_has_ended(node: Harness) -> None:
+    node.pods.pod = {**POD, "status": {"phase": "Failed"}}
+    reader, writer, head = await request(
+        node.server.port, node.context(), PATH, protocols=(PORT_FORWARD_PROTOCOL,)
+    )
+    assert head.startswith("HTTP/1.1 500 ")
+    assert b'pod not found (\\"pod_ns\\")' in await reader.read(1000)
+    writer.transport.abort()
+    assert not node.provider.forward_requests

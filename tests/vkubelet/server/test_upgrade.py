@@ -108,12 +108,15 @@ def test_websockets_begin_with_get() -> None:
 def test_answers() -> None:
     with pytest.raises(UpgradeRefusedError) as caught:
         negotiate(offer("v9", websocket=False))
-    response = refuse_upgrade(caught.value)
+    upgrade = make_mocked_request("POST", "/exec", headers=CIMultiDict(SPDY))
+    response = refuse_upgrade(upgrade, caught.value)
     assert response.status == 403
     assert response.headers.getall("X-Accepted-Stream-Protocol-Versions") == ["v4", "v3"]
     assert isinstance(response.body, bytes)
     assert json.loads(response.body)["message"] == caught.value.message
-    assert refuse_upgrade(RequestError(404, "no")).status == 404
+    assert refuse_upgrade(upgrade, RequestError(404, "no")).content_type == "application/json"
+    plain = refuse_upgrade(make_mocked_request("POST", "/exec"), RequestError(404, "no"))
+    assert (plain.status, plain.text, plain.content_type) == (404, "no", "text/plain")
 
 
 def test_lists() -> None:
