@@ -22,6 +22,7 @@ from tests.cluster.binaries import (
     run_tool,
 )
 from tests.cluster.gobuild import BuildError, GoBuild
+from tests.e2e.machine import SYSTEM_PATH, MachineError, check_machine
 
 CONTAINERD_VERSION = "2.4.2"
 RUNC_VERSION = "1.5.3"
@@ -50,12 +51,11 @@ _DEBIAN_PACKAGES: dict[str, Callable[[], bool]] = {
     "libc6-dev": lambda: _pkg_has_file("/usr/lib/*/libc.a"),
     "pkg-config": lambda: shutil.which("pkg-config") is not None,
     "libseccomp-dev": lambda: _pkg_has_file("/usr/include/seccomp.h"),
-    "iptables": lambda: shutil.which("iptables", path=_SYSTEM_PATH) is not None,
-    "iproute2": lambda: shutil.which("ip", path=_SYSTEM_PATH) is not None,
-    "util-linux": lambda: shutil.which("nsenter", path=_SYSTEM_PATH) is not None,
+    "iptables": lambda: shutil.which("iptables", path=SYSTEM_PATH) is not None,
+    "iproute2": lambda: shutil.which("ip", path=SYSTEM_PATH) is not None,
+    "util-linux": lambda: shutil.which("nsenter", path=SYSTEM_PATH) is not None,
     "busybox-static": lambda: _is_static(BUSYBOX),
 }
-_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,9 +209,11 @@ def locate() -> NodePrograms:
 
 def main() -> None:
     """Install and build what is missing, and print where it is."""
-    if sys.platform != "linux":
-        raise BuildError("real nodes need Linux")
     install_packages()
+    try:
+        check_machine()
+    except MachineError as error:
+        raise BuildError(str(error)) from error
     for folder, what, programs, build in _read_targets():
         if not _has_all(folder, programs):
             build_into_cache(

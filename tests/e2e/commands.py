@@ -18,7 +18,6 @@ from tests.cluster.errors import ClusterError
 
 TIMEOUT_SECONDS = 60.0
 COLUMNS, ROWS = 101, 37
-_QUIET_SECONDS = 0.4
 _CHUNK_BYTES = 64 * 1024
 
 
@@ -103,54 +102,94 @@ async def run_slowly(
         return Outcome(returncode=code, stdout=b"".join(chunks), stderr=err.read().decode())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """
+    Something to do on a terminal.
+
+    Attributes:
+        after: What must be shown first, since the key before it.
+        typed: What is typed then.
+        size: Rows and columns that the terminal gets then; None: as it is.
+    """
+
+    after: bytes
+    typed: bytes = b""
+    size: tuple[int, int] | None = None
+
+
+class _Terminal:
+    """A terminal: what is shown there, and typing."""
+
+    def __init__(self) -> None:
+        self._ours, self.theirs = pty.openpty()
+        self._resize(ROWS, COLUMNS)
+        os.set_blocking(self._ours, False)
+        self.shown = bytearray()
+        self._news = asyncio.Event()
+
+    def read(self) -> bool:
+        """Read what is there; whether there was anything."""
+        try:
+            self.shown += (data := os.read(self._ours, _CHUNK_BYTES))
+        except OSError:  # nothing now, or nobody has the other end any more
+            return False
+        self._news.set()
+        return bool(data)
+
+    def _resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    async def type(self, keys: Sequence[Key], process: asyncio.subprocess.Process) -> None:
+        """Type keys, each when it's time."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._ours, self.read)
+        position = 0
+        try:
+            for key in keys:
+                while (found := self.shown.find(key.after, position)) < 0:
+                    self._news.clear()
+                    await self._news.wait()
+                position = found + len(key.after)
+                os.write(self._ours, key.typed)
+                if key.size is not None:
+                    self._resize(*key.size)
+                    process.send_signal(signal.SIGWINCH)  # it isn't its controlling terminal
+            await asyncio.Event().wait()
+        finally:
+            loop.remove_reader(self._ours)
+
+    def close(self) -> None:
+        """Close it, and keep what was shown."""
+        os.close(self.theirs)
+        while self.read():
+            pass
+        os.close(self._ours)
+
+
 async def run_in_terminal(
-    argv: Sequence[str], keys: Sequence[bytes], env: Mapping[str, str]
+    argv: Sequence[str], keys: Sequence[Key], env: Mapping[str, str]
 ) -> Outcome:
     """
-    Run a command in a terminal of its own, and press keys: each when nothing more is shown.
+    Run a command in a terminal of its own, and type.
 
     Raises:
-        ClusterError: If it takes too long.
+        ClusterError: If it takes too long; the text has what was shown.
     """
-    ours, theirs = pty.openpty()
+    terminal = _Terminal()
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), terminal.theirs)
     try:
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-        os.set_blocking(ours, False)
-        shown = bytearray()
-        news = asyncio.Event()
-        loop = asyncio.get_running_loop()
-
-        def read() -> None:
-            with contextlib.suppress(OSError):  # nobody has the other end any more
-                shown.extend(os.read(ours, _CHUNK_BYTES))
-            news.set()
-
-        environment = {"TERM": "xterm", **env}
-        async with _start(argv, environment, stdin=theirs, stdout=theirs, stderr=theirs) as process:
-            loop.add_reader(ours, read)
+        async with (
+            _start(argv, {"TERM": "xterm", **env}, **streams) as process,
+            asyncio.TaskGroup() as group,
+        ):
+            typing = group.create_task(terminal.type(keys, process), name="typing")
             try:
-                for key in keys:
-                    await _wait_quiet(news, shown)
-                    os.write(ours, key)
                 code = await _wait(process, argv)
-                await _wait_quiet(news, shown)
             finally:
-                loop.remove_reader(ours)
-        return Outcome(returncode=code, stdout=bytes(shown))
+                typing.cancel()
+    except* ClusterError as errors:
+        raise ClusterError(f"{errors.exceptions[0]}; shown: {bytes(terminal.shown)!r}") from errors
     finally:
-        os.close(ours)
-        os.close(theirs)
-
-
-async def _wait_quiet(news: asyncio.Event, shown: bytearray) -> None:
-    """Wait until something is shown, and then until nothing more comes for a while."""
-    seen = -1
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(TIMEOUT_SECONDS):
-            while len(shown) != seen or not shown:
-                seen = len(shown)
-                news.clear()
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_QUIET_SECONDS):
-                        await news.wait()
-                        await asyncio.sleep(_QUIET_SECONDS / 4)
+        terminal.close()
+    return Outcome(returncode=code, stdout=bytes(terminal.shown))

@@ -25,8 +25,8 @@ MACHINE_SYSCTLS: Mapping[str, str] = {
 }
 
 
-def build_containerd_config() -> str:
-    """Build containerd's configuration (TOML)."""
+def build_containerd_config(snapshotter: str) -> str:
+    """Build containerd's configuration (TOML), with `overlayfs` or `native` file systems."""
     return f"""\
 version = 3
 root = "/var/lib/containerd"
@@ -43,6 +43,9 @@ disabled_plugins = [
 
 [plugins."io.containerd.internal.v1.opt"]
   path = "/var/lib/containerd/opt"
+
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "{snapshotter}"
 
 [plugins."io.containerd.cri.v1.images".pinned_images]
   sandbox = "{PAUSE_IMAGE}"
@@ -70,7 +73,6 @@ def build_cni_config(slot: Slot) -> str:
         "type": "bridge",
         "bridge": "cni0",
         "isGateway": True,
-        "ipMasq": True,
         "hairpinMode": True,
         "ipam": {
             "type": "host-local",
@@ -88,8 +90,8 @@ def build_cni_config(slot: Slot) -> str:
     )
 
 
-def build_kubelet_config(slot: Slot) -> str:
-    """Build the KubeletConfiguration (JSON, which is YAML too)."""
+def build_kubelet_config(slot: Slot, features: Mapping[str, bool]) -> str:
+    """Build the KubeletConfiguration (JSON, which is YAML too), with feature gates."""
     config: dict[str, Any] = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -109,6 +111,7 @@ def build_kubelet_config(slot: Slot) -> str:
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": f"/{slot.cgroup}",
         "failCgroupV1": False,
+        "featureGates": dict(features),
         "failSwapOn": False,
         "oomScoreAdj": 0,
         "maxPods": 100,

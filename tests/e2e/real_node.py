@@ -41,13 +41,25 @@ class RealNode:
     """
 
     def __init__(
-        self, cluster: Cluster, name: str, labels: Mapping[str, str] | None = None
+        self, cluster: Cluster, name: str, *, features: Mapping[str, bool] | None = None
     ) -> None:
+        """
+        Prepare a node.
+
+        Args:
+            cluster: Its cluster.
+            name: Name of the Node.
+            features: The kubelet's feature gates that aren't as by default.
+
+        Raises:
+            ClusterError: If this process isn't root's.
+            NodeProgramsMissingError: If its programs aren't built.
+        """
         if os.geteuid() != 0:
             raise ClusterError("real nodes need root")
         self.name = name
         self._cluster = cluster
-        self._labels = dict(labels or {})
+        self._features = dict(features or {})
         self._programs = binaries.locate()
         self._slot: Slot | None = None
         self._pid: int | None = None
@@ -130,8 +142,9 @@ class RealNode:
         (files / "sysctl").mkdir(parents=True)
         (files / "cni").mkdir()
         (files / "cni" / "pods.conflist").write_text(node_config.build_cni_config(self.slot))
-        (files / "containerd.toml").write_text(node_config.build_containerd_config())
-        (files / "kubelet.json").write_text(node_config.build_kubelet_config(self.slot))
+        (files / "kubelet.json").write_text(
+            node_config.build_kubelet_config(self.slot, self._features)
+        )
         for path, value in node_config.MACHINE_SYSCTLS.items():
             (files / "sysctl" / path.replace("/", ".")).write_text(f"{value}\n")
         user = f"system:node:{self.name}"
@@ -191,7 +204,23 @@ class RealNode:
             await self.run(*command.split())
         await self._run(f"ip route add {slot.pod_range} via {slot.node_address}".split())
 
+    async def _choose_snapshotter(self) -> str:
+        """Choose `overlayfs` if it works here; a container's own overlay forbids it."""
+        folder = f"{node_config.NODE_FOLDER}/overlay"
+        script = (
+            f"cd {folder} && mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work"
+            " merged && touch merged/file && umount merged"
+        )
+        await self.run(
+            "mkdir", "-p", *(f"{folder}/{name}" for name in ("lower", "upper", "work", "merged"))
+        )
+        tried = await self.run("sh", "-c", script, check=False)
+        return "overlayfs" if tried.returncode == 0 else "native"
+
     async def _start_containerd(self) -> None:
+        snapshotter = await self._choose_snapshotter()
+        files = self.folder / "lib" / "node"
+        (files / "containerd.toml").write_text(node_config.build_containerd_config(snapshotter))
         containerd = self._start_component(
             "containerd",
             self.build_command(
@@ -236,7 +265,6 @@ class RealNode:
             "/proc/sys/$name || exit 1; "
             'done; exec "$@"'
         )
-        labels = ",".join(f"{key}={value}" for key, value in self._labels.items())
         return [
             *("unshare", "--mount", "--propagation=unchanged", "sh", "-c", script, "kubelet"),
             f"{node_config.NODE_FOLDER}/bin/kubelet/kubelet",
@@ -245,7 +273,6 @@ class RealNode:
             "--cert-dir=/var/lib/kubelet/pki",
             f"--hostname-override={self.name}",
             f"--node-ip={self.slot.node_address}",
-            *([f"--node-labels={labels}"] if labels else []),
         ]
 
     async def _wait_node_ready(self) -> None:
@@ -306,8 +333,7 @@ class RealNode:
                     await component.stop()
             self._pid = None
         finally:
-            await asyncio.to_thread(slot.clean)
-            slot.close()
+            await asyncio.to_thread(slot.close)
             await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
 
 
