@@ -18,7 +18,7 @@ from vkubelet.server.exec import attach_container, exec_command
 from vkubelet.server.health import get_health
 from vkubelet.server.interruption import OpenStreams
 from vkubelet.server.kubelet_metrics import get_kubelet_metrics
-from vkubelet.server.pod_lists import get_pods, get_running_pods
+from vkubelet.server.pod_lists import get_pods, get_running_pods, redirect_to_running_pods
 from vkubelet.server.port_forward import forward_ports
 from vkubelet.server.resource_metrics import get_resource_metrics
 from vkubelet.server.services import NODE_CONTEXT, KubeletServices, NodeContext
@@ -127,6 +127,7 @@ def _build_application(
         "/metrics/resource": get_resource_metrics,
         "/pods": get_pods,
         "/pods/": get_pods,
+        "/runningpods": redirect_to_running_pods,
         "/runningpods/": get_running_pods,
         "/stats/summary": get_stats_summary,
         "/stats/summary/": get_stats_summary,

@@ -15,6 +15,17 @@ async def get_pods(request: web.Request) -> web.Response:
     return _respond(context.services.pods.on_node(context.node_name))
 
 
+async def redirect_to_running_pods(_: web.Request) -> web.Response:
+    """Lead on to the path with a slash, as Go's server does: clients such as client-go drop it."""
+    path = "/runningpods/"
+    return web.Response(
+        status=301,
+        headers={"Location": path},
+        text=f'<a href="{path}">Moved Permanently</a>.\n\n',
+        content_type="text/html",
+    )
+
+
 async def get_running_pods(request: web.Request) -> web.Response:
     """List the pods that have a running container, as their status says."""
     context = request.app[NODE_CONTEXT]

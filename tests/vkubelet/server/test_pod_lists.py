@@ -40,5 +40,8 @@ async def test_methods(tmp_path: Path) -> None:
         for path in ("/pods", "/runningpods/"):
             async with http.post(path) as response:
                 assert response.status == 405
+        async with http.get("/runningpods", allow_redirects=False) as response:
+            assert response.status == 301
+            assert response.headers["Location"] == "/runningpods/"
         async with http.get("/runningpods") as response:
-            assert response.status == 404
+            assert response.status == 200
