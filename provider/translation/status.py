@@ -12,7 +12,14 @@ from provider.translation.addresses import CidrRemap, translate_pod_ips
 from provider.translation.messages import CopiedNames, read_copied_names, restore_in_status
 from vkubelet.kube.objects import KubeObject
 
-KUBELET_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
+KUBELET_CONDITIONS = (
+    "PodReadyToStartContainers",
+    "Initialized",
+    "ContainersReady",
+    "Ready",
+    "PodResizePending",
+    "PodResizeInProgress",
+)
 """Others belong to schedulers, evictors and custom gates, of either side."""
 
 _COPIED = ("phase", "message", "reason", "startTime", "allocatedResources", "resources")

@@ -291,7 +291,7 @@ class Executor:
         if patch is None:
             return False
         memory, metadata = case.memory, case.pod.metadata
-        content = content_of(wanted.fields, wanted.conditions)
+        content = content_of(wanted.fields, (wanted.conditions, wanted.absent))
         if memory.written == (metadata.resource_version, content):
             return False  # the API server drops what is missing: writing again wouldn't help
         try:

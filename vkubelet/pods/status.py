@@ -9,6 +9,9 @@ from vkubelet.pods.patch import Condition, WantedStatus, conditions_by_type, cop
 
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 OWN_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
+PASSING_CONDITIONS = ("PodResizePending", "PodResizeInProgress")
+"""There only while a resize is under way: a kubelet takes them away when it's done."""
+
 CONTAINERS_OF = MappingProxyType(
     {
         "initContainerStatuses": "initContainers",
@@ -122,7 +125,12 @@ def reflect(
         statuses = _filter_statuses(home, name, fields[name] or ())
         fields[name] = _add_restarts(home, name, statuses, restarts or {}) or None
     conditions = _reflect_conditions(home, behind, terminating=terminating and not ends)
-    return WantedStatus(fields, conditions)
+    found = conditions_by_type(behind)
+    passing = {
+        name: copy_condition(found[name], name) for name in PASSING_CONDITIONS if name in found
+    }
+    absent = tuple(name for name in PASSING_CONDITIONS if name not in found)
+    return WantedStatus(fields, (*conditions, *passing.values()), absent)
 
 
 def always_restarts(home: KubeObject) -> bool:

@@ -404,3 +404,17 @@ def test_failure_of_one_container_is_not_hidden_by_a_later_success() -> None:
     found = reflected(home, build_behind(phase="Failed", containerStatuses=ended))
     assert found["phase"] == "Failed"
     assert found["containerStatuses"] == ended
+
+
+def test_conditions_of_a_resize_come_and_go() -> None:
+    behind = build_behind()
+    waiting = condition("PodResizePending", reason="Deferred", message="no room")
+    behind["conditions"].append(waiting)
+    home = build_pod(conditions=[condition("PodScheduled"), condition("PodResizeInProgress")])
+    after = patched(home, status.reflect(home, behind, address=ADDRESS))
+    found = by_type(after["status"])
+    assert found["PodResizePending"]["reason"] == "Deferred"
+    assert "PodResizeInProgress" not in found
+    after = patched(after, status.reflect(after, build_behind(), address=ADDRESS))
+    assert "PodResizePending" not in by_type(after["status"])
+    assert "PodScheduled" in by_type(after["status"])
