@@ -14,6 +14,7 @@ from provider.pods.namespaces import RemoteNamespaces
 from provider.reflection.dependents import Dependents
 from provider.translation.changes import find_changes, is_placed_otherwise
 from provider.translation.pod import TranslatedPod
+from provider.translation.restarts import note_restarts, read_restarts
 from provider.translation.status import is_unschedulable
 from vkubelet.errors import RefusedError, RetryError
 from vkubelet.interface import (
@@ -147,7 +148,7 @@ class RemotePods:
             anchor = await self._namespaces.ensure(ref.namespace)
             translated.pod["metadata"]["ownerReferences"] = [anchor]
             missed = await self._dependents.prepare(pod, present=False)
-            existing = await self._create(key, ref, translated.pod)
+            existing = await self._create(key, ref, note_restarts(translated.pod, pod))
         elif _home_uid(known.metadata) == ref.uid:
             missed = await self._dependents.prepare(pod, present=True)
             translated = self._translate(node, pod, remote_namespace=key.namespace)
@@ -346,6 +347,7 @@ class RemotePods:
             status=self._translate_status(pod),
             deletion_timestamp=metadata.get("deletionTimestamp"),
             unschedulable=is_unschedulable(pod),
+            restarts=read_restarts(metadata),
         )
 
     def _on_change(self, old: CachedObject | None, new: CachedObject | None) -> None:

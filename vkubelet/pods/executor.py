@@ -244,7 +244,7 @@ class Executor:
             mine.decode(),
             address=self._policy.address,
             terminating=mine.deleting and not asked,
-            restarts=memory.restarts,
+            restarts=memory.restarts or mine.restarts,
         )
         if wanted is not None:
             await self._write_status(case, wanted)

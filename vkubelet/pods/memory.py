@@ -32,6 +32,7 @@ class Behind(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     terminal: bool
     unschedulable: bool
     started: bool
+    restarts: Mapping[str, int] | None = None
 
     def decode(self) -> KubeObject:
         """Decode the status, afresh."""
@@ -53,6 +54,7 @@ def remember_status(status: PodStatus) -> Behind:
         unschedulable=status.unschedulable,
         terminal=status.status.get("phase") in TERMINAL_PHASES,
         started=has_started({"status": status.status}),
+        restarts=status.restarts or None,
     )
 
 

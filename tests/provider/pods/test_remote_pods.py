@@ -407,3 +407,36 @@ async def test_the_last_status_comes_before_the_end(running: Running) -> None:
         last = event
     assert isinstance(last, PodStatus)
     assert last.status["phase"] == "Succeeded"
+
+
+@pytest.mark.parametrize("note", [None, '{"main":3}', "nonsense"])
+async def test_restarts_of_earlier_pods_are_kept_over_there(
+    running: Running, note: str | None
+) -> None:
+    home = build_home_pod()
+    home["status"] = {"containerStatuses": [{"name": "main", "restartCount": 3}]}
+    await running.pods.apply("cloud", home)
+    event = await running.until(PodStatus)
+    assert isinstance(event, PodStatus)
+    assert event.restarts == {"main": 3}
+    home["status"]["containerStatuses"][0]["restartCount"] = 5  # its own two are not to be added
+    home["metadata"]["labels"] = {"app": "other"}
+    await running.pods.apply("cloud", home)
+    pod = running.fake.get(PODS, "demo-r", "web")
+    assert pod["metadata"]["annotations"]["vkubelet.io/restarts"] == '{"main":3}'
+    assert pod["metadata"]["labels"]["app"] == "other"
+    annotations = {**pod["metadata"]["annotations"], "vkubelet.io/restarts": note}
+    if note is None:
+        del annotations["vkubelet.io/restarts"]
+    running.fake.put({**pod, "metadata": {**pod["metadata"], "annotations": annotations}})
+    while True:
+        event = await running.until(PodStatus)
+        assert isinstance(event, PodStatus)
+        if event.restarts == ({"main": 3} if note == '{"main":3}' else {}):
+            break
+
+
+async def test_a_pod_that_replaces_none_has_no_note(running: Running) -> None:
+    await running.pods.apply("cloud", build_home_pod())
+    pod = running.fake.get(PODS, "demo-r", "web")
+    assert "vkubelet.io/restarts" not in pod["metadata"]["annotations"]

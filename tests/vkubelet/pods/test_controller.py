@@ -437,3 +437,14 @@ async def test_what_somebody_else_ended_at_home_does_not_go_on() -> None:
         await world.settle(600)
         assert world.status()["phase"] == "Failed"
         assert len(provider.applied) == 1
+
+
+async def test_restarts_add_up_over_a_restart_of_the_process() -> None:
+    provider = FakeProvider(auto=False)
+    counted = build_running_status(restarts=3)
+    provider.show(REF, build_running_status(restarts=1), restarts={"c": 3})
+    async with open_world(build_pod(status=counted), provider=provider) as world:
+        assert world.status()["containerStatuses"][0]["restartCount"] == 4
+        provider.show(REF, build_running_status(restarts=2), restarts={"c": 3})
+        await world.settle()
+        assert world.status()["containerStatuses"][0]["restartCount"] == 5
