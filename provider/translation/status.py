@@ -20,6 +20,8 @@ KUBELET_CONDITIONS = (
     "PodResizePending",
     "PodResizeInProgress",
 )
+DISRUPTION = "DisruptionTarget"
+"""Another's, but it tells why a pod ended; what of it is shown at home isn't decided here."""
 """Others belong to schedulers, evictors and custom gates, of either side."""
 
 _COPIED = ("phase", "message", "reason", "startTime", "allocatedResources", "resources")
@@ -96,7 +98,7 @@ def _translate_conditions(remote: KubeObject) -> list[KubeObject]:
     return [
         {key: value for key, value in condition.items() if key != "observedGeneration"}
         for condition in remote.get("conditions") or []
-        if condition.get("type") in KUBELET_CONDITIONS
+        if condition.get("type") in (*KUBELET_CONDITIONS, DISRUPTION)
     ]
 
 

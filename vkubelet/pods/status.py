@@ -130,7 +130,20 @@ def reflect(
         name: copy_condition(found[name], name) for name in PASSING_CONDITIONS if name in found
     }
     absent = tuple(name for name in PASSING_CONDITIONS if name not in found)
-    return WantedStatus(fields, (*conditions, *passing.values()), absent)
+    disruption: tuple[Condition, ...] = ()
+    if ends and phase == "Failed" and known not in TERMINAL_PHASES:
+        disruption = _explain_disruption(found.get("DisruptionTarget"), terminating=terminating)
+    return WantedStatus(fields, (*conditions, *passing.values(), *disruption), absent)
+
+
+def _explain_disruption(behind: KubeObject | None, *, terminating: bool) -> tuple[Condition, ...]:
+    """Say that the pod hasn't failed by itself, as policies of Jobs tell these apart."""
+    if behind is not None and behind.get("status") == "True":
+        return (copy_condition(behind, "DisruptionTarget"),)
+    if not terminating:
+        return ()
+    message = "what was behind this pod was deleted, which nobody at home had asked for"
+    return (Condition("DisruptionTarget", "True", LOST_REASON, message),)
 
 
 def always_restarts(home: KubeObject) -> bool:
