@@ -448,3 +448,19 @@ async def test_restarts_add_up_over_a_restart_of_the_process() -> None:
         provider.show(REF, build_running_status(restarts=2), restarts={"c": 3})
         await world.settle()
         assert world.status()["containerStatuses"][0]["restartCount"] == 5
+
+
+async def test_memory_of_pods_that_go_while_out_of_reach_does_not_stay() -> None:
+    provider = FakeProvider(auto=False)
+    async with open_world(build_pod(), provider=provider) as world:
+        provider.show(REF)
+        await world.settle()
+        provider.cut()
+        await world.settle()
+        world.fake.remove(PODS, "a", "p")
+        provider.lose(REF)
+        await world.settle()
+        assert len(world.controller._memories) == 1
+        provider.mend()
+        await world.settle()
+        assert world.controller._memories == {}
