@@ -58,9 +58,7 @@ async def test_debug_container(home: Cluster, remote: Cluster, namespace: str) -
     await wait_until(added, "the remote pod has it, too")
 
 
-async def test_debug_container_with_host_access_is_told_of(
-    home: Cluster, namespace: str
-) -> None:
+async def test_debug_container_with_host_access_is_told_of(home: Cluster, namespace: str) -> None:
     await start(home, "guarded", namespace)
     await debug(home, "guarded", namespace, "general")  # it may trace other processes
 
