@@ -32,6 +32,8 @@ HOME_NAME = "vkubelet.io/home-name"
 
 APPLIED = "vkubelet.io/applied"
 """Annotation: what was asked for of the remote pod last, JSON."""
+RESTARTS = "vkubelet.io/restarts"
+"""Annotation: restarts of the remote pods that this one replaces, by container, JSON."""
 DEPENDENTS = "vkubelet.io/dependents"
 """Annotation: the ConfigMaps and Secrets of home that the pod needs, Kind/name each."""
 

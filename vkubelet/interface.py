@@ -100,6 +100,8 @@ class PodStatus:
             knows; the pod controller merges them.
         deletion_timestamp: Set when what is behind is being deleted.
         unschedulable: Whether no place is found for what is behind.
+        restarts: Restarts, by container, that the home pod had shown when this was made in place of
+            what had been lost; to be kept where a restart of the process doesn't lose them.
     """
 
     ref: PodRef
@@ -107,6 +109,7 @@ class PodStatus:
     status: KubeObject
     deletion_timestamp: str | None = None
     unschedulable: bool = False
+    restarts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

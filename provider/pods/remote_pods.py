@@ -2,18 +2,19 @@
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import NoReturn, Protocol
 
 from provider.labels import HOME_NAMESPACE, HOME_POD_UID, VIRTUAL_NODE
 from provider.peering import Peering
+from provider.pods.feed import StatusFeed
 from provider.pods.followed import FollowedPods
 from provider.pods.namespaces import RemoteNamespaces
 from provider.reflection.dependents import Dependents
 from provider.translation.changes import find_changes, is_placed_otherwise
 from provider.translation.pod import TranslatedPod
+from provider.translation.restarts import note_restarts, read_restarts
 from provider.translation.status import is_unschedulable
 from vkubelet.errors import RefusedError, RetryError
 from vkubelet.interface import (
@@ -100,7 +101,8 @@ class RemotePods:
         self._dependents = dependents
         self._translate = translate
         self._translate_status = translate_status
-        self._feed = _StatusFeed()
+        self._feed = StatusFeed()
+        self._unseen: dict[NamespacedName, str] = {}  # versions that our patches made
         self.followed = FollowedPods(
             client, label_selector=peering.label_selector, namespaces=followed
         )
@@ -146,11 +148,11 @@ class RemotePods:
             anchor = await self._namespaces.ensure(ref.namespace)
             translated.pod["metadata"]["ownerReferences"] = [anchor]
             missed = await self._dependents.prepare(pod, present=False)
-            existing = await self._create(key, ref, translated.pod)
+            existing = await self._create(key, ref, note_restarts(translated.pod, pod))
         elif _home_uid(known.metadata) == ref.uid:
             missed = await self._dependents.prepare(pod, present=True)
             translated = self._translate(node, pod, remote_namespace=key.namespace)
-            existing = known.decode()
+            existing = await self._look_again(key, known)
         else:
             raise RetryError(f"remote pod {key} of an earlier pod of that name isn't gone yet")
         if existing is not None:
@@ -167,17 +169,39 @@ class RemotePods:
                 await self._client.delete(PODS, key, uid=uid, grace_period_seconds=0)
             return
         changes = find_changes(existing, translated.pod, translated.ephemeral_containers)
+        refusals: list[RefusedError] = []
         for subresource, patch in (
             ("", changes.pod),
             ("ephemeralcontainers", changes.ephemeral_containers),
             ("resize", changes.resize),
         ):
-            if patch is not None:
+            if patch is None:
+                continue
+            try:
                 await self._patch(key, patch, subresource)
+            except RefusedError as error:  # the others may be taken all the same
+                refusals.append(error)
+        if refusals:
+            messages = "; ".join(refusal.message for refusal in refusals)
+            raise RefusedError(refusals[0].reason, messages) from refusals[0]
+
+    async def _look_again(self, key: NamespacedName, known: CachedObject) -> KubeObject:
+        """A remote pod as the Store has it, or from the API server if our own change is newer."""
+        if key not in self._unseen:
+            return known.decode()
+        try:
+            existing = await self._client.get(PODS, key)
+        except NotFoundError as error:
+            raise RetryError(f"remote pod {key} is about to be gone") from error
+        if existing["metadata"]["uid"] != known.metadata.uid:
+            raise RetryError(f"remote pod {key} is another one by now")
+        return existing
 
     async def _patch(self, key: NamespacedName, patch: KubeObject, subresource: str) -> None:
         try:
-            await self._client.patch(PODS, key, patch, PatchType.STRATEGIC, subresource=subresource)
+            answer = await self._client.patch(
+                PODS, key, patch, PatchType.STRATEGIC, subresource=subresource
+            )
         except NotFoundError as error:
             raise RetryError(f"remote pod {key} is gone, or can't do that: {error}") from error
         except (InvalidError, ForbiddenError) as error:
@@ -185,7 +209,17 @@ class RemotePods:
             raise RefusedError(
                 "RemotePodChangeRefused", f"{what} can't be changed as at home: {error.message}"
             ) from error
+        self._unseen[key] = answer["metadata"]["resourceVersion"]
+        self._forget_seen(key)
         logger.info("remote pod %s: changed as at home (%s)", key, subresource or "itself")
+
+    def _forget_seen(self, key: NamespacedName) -> None:
+        """Trust the Store again once it has what our last patch made."""
+        version, known = self._unseen.get(key), self.followed.get(key)
+        if known is None or (
+            version is not None and _is_as_new(known.metadata.resource_version, version)
+        ):
+            self._unseen.pop(key, None)
 
     def handle_selection(self, node: str) -> None:
         """Have pods looked at again that wait for nodes behind a virtual node, which changed."""
@@ -313,9 +347,13 @@ class RemotePods:
             status=self._translate_status(pod),
             deletion_timestamp=metadata.get("deletionTimestamp"),
             unschedulable=is_unschedulable(pod),
+            restarts=read_restarts(metadata),
         )
 
     def _on_change(self, old: CachedObject | None, new: CachedObject | None) -> None:
+        changed = new if new is not None else old
+        if changed is not None and changed.metadata.key in self._unseen:
+            self._forget_seen(changed.metadata.key)
         if old is not None and (new is None or _home_uid(old.metadata) != _home_uid(new.metadata)):
             ref = _ref_of_remote(old.metadata)
             if ref is not None:
@@ -333,53 +371,6 @@ class RemotePods:
         return NamespacedName(self._namespaces.name(ref.namespace), ref.name)
 
 
-class _StatusFeed:
-    """The latest of each pod, and of each event on it, until it's taken; bounded by their count."""
-
-    def __init__(self) -> None:
-        self._changes: dict[PodRef, CachedObject | KubeObject | None] = {}
-        self._notes: deque[Unreachable | Reachable] = deque(maxlen=2)  # only the last counts
-        self._told: dict[tuple[PodRef, str], PodEvent | Unblocked] = {}
-        self._wake = asyncio.Event()
-
-    def put(self, ref: PodRef, pod: CachedObject | KubeObject) -> None:
-        self._changes[ref] = pod
-        self._wake.set()
-
-    def put_gone(self, ref: PodRef) -> None:
-        self._changes[ref] = None
-        self._wake.set()
-
-    def put_note(self, note: Unreachable | Reachable) -> None:
-        self._notes.append(note)
-        self._wake.set()
-
-    def put_told(self, event: PodEvent | Unblocked) -> None:
-        identity = event.identity if isinstance(event, PodEvent) else ""
-        self._told[event.ref, identity] = event
-        self._wake.set()
-
-    def wake(self) -> None:
-        self._wake.set()
-
-    async def wait(self) -> None:
-        await self._wake.wait()
-        self._wake.clear()
-
-    def take_notes(self) -> list[Unreachable | Reachable]:
-        notes = list(self._notes)
-        self._notes.clear()
-        return notes
-
-    def take_told(self) -> Iterable[PodEvent | Unblocked]:
-        told, self._told = self._told, {}
-        return told.values()
-
-    def take(self) -> Iterable[tuple[PodRef, CachedObject | KubeObject | None]]:
-        changes, self._changes = self._changes, {}
-        return changes.items()
-
-
 def home_pod_ref(pod: KubeObject) -> PodRef:
     """Name a home pod."""
     metadata = pod["metadata"]
@@ -395,3 +386,10 @@ def _ref_of_remote(metadata: ObjectMeta) -> PodRef | None:
     uid = _home_uid(metadata)
     namespace = metadata.annotations.get(HOME_NAMESPACE, "")
     return PodRef(namespace, metadata.name, uid) if uid and namespace else None
+
+
+def _is_as_new(version: str, other: str) -> bool:
+    """Whether a resourceVersion is at least as new as another; they are numbers that grow."""
+    if version.isdecimal() and other.isdecimal():
+        return int(version) >= int(other)
+    return version == other

@@ -12,7 +12,16 @@ from provider.translation.addresses import CidrRemap, translate_pod_ips
 from provider.translation.messages import CopiedNames, read_copied_names, restore_in_status
 from vkubelet.kube.objects import KubeObject
 
-KUBELET_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
+KUBELET_CONDITIONS = (
+    "PodReadyToStartContainers",
+    "Initialized",
+    "ContainersReady",
+    "Ready",
+    "PodResizePending",
+    "PodResizeInProgress",
+)
+DISRUPTION = "DisruptionTarget"
+"""Another's, but it tells why a pod ended; what of it is shown at home isn't decided here."""
 """Others belong to schedulers, evictors and custom gates, of either side."""
 
 _COPIED = ("phase", "message", "reason", "startTime", "allocatedResources", "resources")
@@ -89,7 +98,7 @@ def _translate_conditions(remote: KubeObject) -> list[KubeObject]:
     return [
         {key: value for key, value in condition.items() if key != "observedGeneration"}
         for condition in remote.get("conditions") or []
-        if condition.get("type") in KUBELET_CONDITIONS
+        if condition.get("type") in (*KUBELET_CONDITIONS, DISRUPTION)
     ]
 
 

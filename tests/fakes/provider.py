@@ -1,7 +1,7 @@
 """A provider in memory: what is behind changes when a test, or `auto`, says so."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -114,6 +114,7 @@ class FakeProvider:
         node: str = "n",
         deletion_timestamp: str | None = None,
         unschedulable: bool = False,
+        restarts: Mapping[str, int] | None = None,
     ) -> None:
         """Have something behind a pod, or change it."""
         known = PodStatus(
@@ -122,6 +123,7 @@ class FakeProvider:
             status=build_running_status() if status is None else status,
             deletion_timestamp=deletion_timestamp,
             unschedulable=unschedulable,
+            restarts=restarts or {},
         )
         self.behind[ref] = known
         self.send(known)

@@ -84,9 +84,7 @@ class PodController:
         """Take in what the provider tells."""
         match event:
             case PodStatus():
-                self._behind[event.ref.key] = remember_status(event)
-                self._lags.note_status(event.ref.key)
-                self._add(event.ref.key)
+                self._handle_pod_status(event)
             case Gone(ref):
                 self._handle_gone(ref)
             case Synced():
@@ -154,7 +152,7 @@ class PodController:
         pods = {pod.metadata.key: pod for pod in self._home}
         orphans = [key for key in self._behind if key not in pods]
         deleting = [key for key, pod in pods.items() if pod.metadata.deletion_timestamp]
-        for key in (*deleting, *orphans, *pods):
+        for key in (*deleting, *orphans, *pods, *self._memories):
             self._queue.add(key)
 
     def _add_namespace(self, namespace: str) -> None:
@@ -162,11 +160,24 @@ class PodController:
             if pod.metadata.namespace == namespace:
                 self._add(pod.metadata.key)
 
+    def _handle_pod_status(self, event: PodStatus) -> None:
+        key = event.ref.key
+        self._behind[key] = remember_status(event)
+        memory = self._memories.get(key)
+        if memory is not None and memory.uid == event.ref.uid:
+            memory.remains = None
+        self._lags.note_status(key)
+        self._add(key)
+
     def _handle_gone(self, ref: PodRef) -> None:
+        memory = self._memories.get(ref.key)
         known = self._behind.get(ref.key)
         if known is not None and known.ref.uid == ref.uid:
             del self._behind[ref.key]
-        memory = self._memories.get(ref.key)
+            if known.started:
+                memory = memory or self._memories.setdefault(ref.key, PodMemory(ref.uid))
+                if memory.uid == ref.uid:
+                    memory.remains = known
         if memory is not None:
             memory.note_gone(ref.uid, asyncio.get_running_loop().time())
         self._add(ref.key)
@@ -202,7 +213,9 @@ class PodController:
         pod, behind = self._home.get(key), self._behind.get(key)
         memory = self._recall(key, pod, behind)
         pod = _newest(pod, memory)
-        case = Case(pod, pod.decode() if pod is not None else {}, behind, memory)
+        home = pod.decode() if pod is not None else {}
+        behind = behind or _untold_end(home, memory)
+        case = Case(pod, home, behind, memory)
         facts = None if pod is None else self._facts(pod, case.home, memory)
         now = asyncio.get_running_loop().time()
         self._note_stuck(case, now)
@@ -256,7 +269,8 @@ class PodController:
     def _facts(self, pod: HomePod, home: KubeObject, memory: PodMemory) -> HomeFacts:
         metadata = pod.metadata
         deleting = metadata.deletion_timestamp is not None
-        ended = deleting and metadata.deletion_grace_period_seconds == 0
+        terminal = status.is_terminal(home)
+        ended = terminal and deleting and metadata.deletion_grace_period_seconds == 0
         return HomeFacts(
             ref=PodRef(metadata.namespace, metadata.name, metadata.uid),
             kind=kind_of(pod),
@@ -266,8 +280,8 @@ class PodController:
             deleting=deleting,
             grace_seconds=metadata.deletion_grace_period_seconds,
             finalised=memory.finalised or ended,
-            terminal=status.is_terminal(home),
-            started=status.has_started(home),
+            terminal=terminal,
+            started=memory.remains is not None or status.has_started(home),
             restarts=status.always_restarts(home),
         )
 
@@ -279,3 +293,12 @@ def _newest(pod: HomePod | None, memory: PodMemory) -> HomePod | None:
         return overlay.pod
     memory.overlay = None
     return pod
+
+
+def _untold_end(home: KubeObject, memory: PodMemory) -> Behind | None:
+    """What was behind, if it ended for good and is gone before home could be told of its end."""
+    remains = memory.remains
+    if remains is None or not remains.terminal or not home or status.always_restarts(home):
+        return None
+    untold = not status.is_terminal(home) and not home["metadata"].get("deletionTimestamp")
+    return remains if untold else None

@@ -220,6 +220,8 @@ def _decide_daemonset(
 def _decide_running(home: HomeFacts, mine: BehindFacts, past: Past) -> Action:
     if past.overdue is not None and not home.terminal:
         return Evict(past.overdue)
+    if home.terminal and not mine.terminal:  # ended by somebody else: nothing of it goes on
+        return _delete(mine.ref, None, past, otherwise=Step.NOTHING)
     settled = home.terminal or mine.terminal or mine.deleting
     if settled or home.leaving or not home.reflected or home.digest in {past.applied, past.refused}:
         return Step.REFLECT

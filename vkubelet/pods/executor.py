@@ -244,7 +244,7 @@ class Executor:
             mine.decode(),
             address=self._policy.address,
             terminating=mine.deleting and not asked,
-            restarts=memory.restarts,
+            restarts=memory.restarts or mine.restarts,
         )
         if wanted is not None:
             await self._write_status(case, wanted)
@@ -291,7 +291,7 @@ class Executor:
         if patch is None:
             return False
         memory, metadata = case.memory, case.pod.metadata
-        content = content_of(wanted.fields, wanted.conditions)
+        content = content_of(wanted.fields, (wanted.conditions, wanted.absent))
         if memory.written == (metadata.resource_version, content):
             return False  # the API server drops what is missing: writing again wouldn't help
         try:

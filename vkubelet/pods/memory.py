@@ -10,7 +10,7 @@ from vkubelet.interface import PodRef, PodStatus
 from vkubelet.kube.objects import KubeObject, decode_object, encode_object
 from vkubelet.pods.decide import BehindFacts, Past, Stuck
 from vkubelet.pods.home import HomePod
-from vkubelet.pods.status import TERMINAL_PHASES
+from vkubelet.pods.status import TERMINAL_PHASES, has_started
 
 ASK_AGAIN_SECONDS = 300.0
 """A deletion that hasn't ended by then is asked for once more."""
@@ -31,6 +31,8 @@ class Behind(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     deleting: bool
     terminal: bool
     unschedulable: bool
+    started: bool
+    restarts: Mapping[str, int] | None = None
 
     def decode(self) -> KubeObject:
         """Decode the status, afresh."""
@@ -51,6 +53,8 @@ def remember_status(status: PodStatus) -> Behind:
         deleting=status.deletion_timestamp is not None,
         unschedulable=status.unschedulable,
         terminal=status.status.get("phase") in TERMINAL_PHASES,
+        started=has_started({"status": status.status}),
+        restarts=status.restarts or None,
     )
 
 
@@ -88,6 +92,7 @@ class PodMemory:
         failures: Applies that failed in a row.
         losses: How often what was behind got lost.
         lost_at: When it was lost last.
+        remains: What was behind and had started, when it's gone; home may not have been told of it.
         stuck: Why the pod will have to be evicted; None if it won't.
         evict_at: When, while it's stuck.
         restarts: Restarts of lost pods behind, by container.
@@ -110,6 +115,7 @@ class PodMemory:
     failures: int = 0
     losses: int = 0
     lost_at: float = 0.0
+    remains: Behind | None = None
     stuck: Stuck | None = None
     evict_at: float = 0.0
     restarts: Mapping[str, int] = field(default_factory=dict)

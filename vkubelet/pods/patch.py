@@ -28,10 +28,12 @@ class WantedStatus:
     Attributes:
         fields: Values by field; None takes a field away.
         conditions: Conditions that are ours.
+        absent: Types of conditions that are to be taken away.
     """
 
     fields: Mapping[str, Any]
     conditions: tuple[Condition, ...] = field(default=())
+    absent: tuple[str, ...] = field(default=())
 
 
 def conditions_by_type(status: Mapping[str, Any]) -> dict[str, KubeObject]:
@@ -62,6 +64,8 @@ def build_patch(home: KubeObject, wanted: WantedStatus, *, now: str) -> KubeObje
         if not _same(live.get(name) or None, value or None):
             status[name] = _whole(name, value or None, live)
     conditions = _changed_conditions(live, wanted.conditions, now)
+    known = conditions_by_type(live)
+    conditions += [{"type": name, "$patch": "delete"} for name in wanted.absent if name in known]
     if conditions:
         status["conditions"] = conditions
     if not status:

@@ -9,6 +9,9 @@ from vkubelet.pods.patch import Condition, WantedStatus, conditions_by_type, cop
 
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 OWN_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
+PASSING_CONDITIONS = ("PodResizePending", "PodResizeInProgress")
+"""There only while a resize is under way: a kubelet takes them away when it's done."""
+
 CONTAINERS_OF = MappingProxyType(
     {
         "initContainerStatuses": "initContainers",
@@ -122,7 +125,25 @@ def reflect(
         statuses = _filter_statuses(home, name, fields[name] or ())
         fields[name] = _add_restarts(home, name, statuses, restarts or {}) or None
     conditions = _reflect_conditions(home, behind, terminating=terminating and not ends)
-    return WantedStatus(fields, conditions)
+    found = conditions_by_type(behind)
+    passing = {
+        name: copy_condition(found[name], name) for name in PASSING_CONDITIONS if name in found
+    }
+    absent = tuple(name for name in PASSING_CONDITIONS if name not in found)
+    disruption: tuple[Condition, ...] = ()
+    if ends and phase == "Failed" and known not in TERMINAL_PHASES:
+        disruption = _explain_disruption(found.get("DisruptionTarget"), terminating=terminating)
+    return WantedStatus(fields, (*conditions, *passing.values(), *disruption), absent)
+
+
+def _explain_disruption(behind: KubeObject | None, *, terminating: bool) -> tuple[Condition, ...]:
+    """Say that the pod hasn't failed by itself, as policies of Jobs tell these apart."""
+    if behind is not None and behind.get("status") == "True":
+        return (copy_condition(behind, "DisruptionTarget"),)
+    if not terminating:
+        return ()
+    message = "what was behind this pod was deleted, which nobody at home had asked for"
+    return (Condition("DisruptionTarget", "True", LOST_REASON, message),)
 
 
 def always_restarts(home: KubeObject) -> bool:

@@ -18,6 +18,9 @@ from tests.cluster.processes import ReservedPort
 FAILING = 0.06
 """Share of calls that fail while there are faults."""
 
+LOST = 0.03
+"""Share of calls that are obeyed while there are faults, but whose answers get lost."""
+
 WATCH_SECONDS = (1.0, 8.0)
 """How long watches hold while there are faults."""
 
@@ -107,6 +110,8 @@ class FaultyProxy:
                 headers=headers,
                 data=await request.read(),
             ) as upstream:
+                if self.faults and not is_watch and self._random.random() < LOST:
+                    return await self._lose(request, upstream)
                 return await self._pass_on(request, upstream, is_watch=is_watch)
         except aiohttp.ClientError:
             return _answer(502, "InternalError", "nobody is there")
@@ -132,6 +137,16 @@ class FaultyProxy:
             if request.transport is not None:
                 request.transport.abort()
         return response
+
+    async def _lose(
+        self, request: web.Request, upstream: aiohttp.ClientResponse
+    ) -> web.StreamResponse:
+        """Have the API server do what it's asked for, and the caller not know."""
+        await upstream.read()
+        self.injected += 1
+        if request.transport is not None:
+            request.transport.abort()
+        return web.Response()
 
     def _fail(self, request: web.Request) -> web.Response:
         kinds = [

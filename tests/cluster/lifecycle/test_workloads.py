@@ -11,6 +11,7 @@ from tests.cluster.lifecycle.workloads import (
     list_pods,
     remote_pod,
     wait_job,
+    wait_replaced,
     wait_rolled_out,
 )
 from tests.cluster.product.cloud import create
@@ -138,3 +139,28 @@ async def test_drain_honours_disruption_budgets(home: Cluster, namespace: str) -
     finally:
         await home.kubectl("uncordon", NODE)
     await wait_rolled_out(home, "deployment/kept", namespace)
+
+
+async def test_job_is_spared_what_befalls_its_pod_over_there(
+    home: Cluster, remote: Cluster, namespace: str
+) -> None:
+    pattern = {"type": "DisruptionTarget", "status": "True"}
+    policy = {"rules": [{"action": "Ignore", "onPodConditions": [pattern]}]}
+    job = build_job("spared", namespace, "exec sleep 600", podFailurePolicy=policy)
+    await create(home, job)
+
+    async def runs() -> bool:
+        pods = await list_pods(home, namespace, "job=spared")
+        return any(pod["status"]["phase"] == "Running" for pod in pods)
+
+    await wait_until(runs, "its first pod runs")
+    (first,) = await list_pods(home, namespace, "job=spared")
+    there = (await remote_pod(remote, first))["metadata"]
+    where = ("pod", there["name"], f"-n={there['namespace']}", "--grace-period=1")
+    await remote.kubectl("delete", *where, "--wait=false")
+    await wait_replaced(home, namespace, "job=spared", first["metadata"]["uid"])
+    got = await home.kubectl("get", "job", "spared", f"-n={namespace}", "-o=json")
+    status = got.json()["status"]
+    assert not status.get("failed")
+    assert not status.get("conditions")
+    await home.kubectl("delete", "job", "spared", f"-n={namespace}", "--wait=false")

@@ -359,3 +359,84 @@ async def test_a_pod_that_finds_no_node_is_told_as_such(running: Running) -> Non
             found = await running.until(PodStatus)
             assert isinstance(found, PodStatus)
             event = found
+
+
+async def test_a_change_that_is_taken_back_before_the_watch_told_of_it(running: Running) -> None:
+    await apply_and_wait(running, build_home_pod())
+    running.fake.mute_watches("watch pods")
+    changed = build_home_pod(containers=[{"name": "main", "image": "new"}])
+    changed["metadata"]["labels"] = {"app": "web", "extra": "yes"}
+    await running.pods.apply("cloud", changed)
+    await running.pods.apply("cloud", build_home_pod())
+    pod = running.fake.get(PODS, "demo-r", "web")
+    before = build_home_pod()
+    assert pod["spec"]["containers"][0]["image"] == before["spec"]["containers"][0]["image"]
+    assert "extra" not in pod["metadata"]["labels"]
+
+
+async def test_the_store_is_trusted_again_once_it_has_our_change(running: Running) -> None:
+    await apply_and_wait(running, build_home_pod())
+    changed = build_home_pod(containers=[{"name": "main", "image": "new"}])
+    await running.pods.apply("cloud", changed)
+    await wait_known(running, lambda known: known["spec"]["containers"][0]["image"] == "new")
+    running.fake.requests.clear()
+    await running.pods.apply("cloud", changed)
+    assert running.fake.requests == []
+
+
+async def test_a_refused_change_does_not_hold_up_the_others(running: Running) -> None:
+    await apply_and_wait(running, build_home_pod())
+    running.fake.fail_next("patch pods/ephemeralcontainers", 403, message="no debuggers")
+    changed = build_home_pod(
+        containers=[{"name": "main", "image": "new", "resources": {"requests": {"cpu": "2"}}}],
+        ephemeralContainers=[{"name": "debugger", "image": "busybox"}],
+    )
+    with pytest.raises(RefusedError, match="no debuggers"):
+        await running.pods.apply("cloud", changed)
+    pod = running.fake.get(PODS, "demo-r", "web")
+    assert pod["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "2"}}
+
+
+async def test_the_last_status_comes_before_the_end(running: Running) -> None:
+    await apply_and_wait(running, build_home_pod())
+    pod = running.fake.get(PODS, "demo-r", "web")
+    running.fake.put({**pod, "status": {"phase": "Succeeded"}})
+    running.fake.remove(PODS, "demo-r", "web")
+    last: StatusEvent | None = None
+    while not isinstance(event := await running.next(), Gone):
+        last = event
+    assert isinstance(last, PodStatus)
+    assert last.status["phase"] == "Succeeded"
+
+
+@pytest.mark.parametrize("note", [None, '{"main":3}', "nonsense"])
+async def test_restarts_of_earlier_pods_are_kept_over_there(
+    running: Running, note: str | None
+) -> None:
+    home = build_home_pod()
+    home["status"] = {"containerStatuses": [{"name": "main", "restartCount": 3}]}
+    await running.pods.apply("cloud", home)
+    event = await running.until(PodStatus)
+    assert isinstance(event, PodStatus)
+    assert event.restarts == {"main": 3}
+    home["status"]["containerStatuses"][0]["restartCount"] = 5  # its own two are not to be added
+    home["metadata"]["labels"] = {"app": "other"}
+    await running.pods.apply("cloud", home)
+    pod = running.fake.get(PODS, "demo-r", "web")
+    assert pod["metadata"]["annotations"]["vkubelet.io/restarts"] == '{"main":3}'
+    assert pod["metadata"]["labels"]["app"] == "other"
+    annotations = {**pod["metadata"]["annotations"], "vkubelet.io/restarts": note}
+    if note is None:
+        del annotations["vkubelet.io/restarts"]
+    running.fake.put({**pod, "metadata": {**pod["metadata"], "annotations": annotations}})
+    while True:
+        event = await running.until(PodStatus)
+        assert isinstance(event, PodStatus)
+        if event.restarts == ({"main": 3} if note == '{"main":3}' else {}):
+            break
+
+
+async def test_a_pod_that_replaces_none_has_no_note(running: Running) -> None:
+    await running.pods.apply("cloud", build_home_pod())
+    pod = running.fake.get(PODS, "demo-r", "web")
+    assert "vkubelet.io/restarts" not in pod["metadata"]["annotations"]

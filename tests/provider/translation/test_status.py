@@ -105,7 +105,8 @@ def test_mounts_that_the_remote_cluster_added_are_not_shown() -> None:
 
 def test_only_the_kubelets_conditions_cross_and_without_generations() -> None:
     owned = ["PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"]
-    others = ["PodScheduled", "DisruptionTarget", "example.com/gate"]
+    owned += ["PodResizePending", "PodResizeInProgress", "DisruptionTarget"]
+    others = ["PodScheduled", "example.com/gate"]
     pod = remote(conditions=[condition(kind, observedGeneration=2) for kind in owned + others])
     status = translate_status(pod, HOME, host_address="")
     assert status["conditions"] == [condition(kind) for kind in owned]

@@ -364,3 +364,103 @@ async def test_memory_of_pods_does_not_grow() -> None:
         assert world.controller._memories == {}
         assert world.controller._behind == {}
         assert len(world.home) == 0
+
+
+@pytest.mark.parametrize(
+    ("phase", "shown"), [("Running", "Failed"), ("Succeeded", "Succeeded"), ("Failed", "Failed")]
+)
+async def test_pod_that_ran_while_home_was_down_never_runs_again(phase: str, shown: str) -> None:
+    provider = FakeProvider(auto=False)
+    async with open_world(build_pod(spec={"restartPolicy": "Never"}), provider=provider) as world:
+        assert len(provider.applied) == 1
+        world.fake.fail_next("patch pods/status", 500, times=1000)
+        provider.show(REF, build_running_status(phase=phase))
+        await world.settle()
+        provider.lose(REF)
+        await world.settle(30)
+        assert world.status()["phase"] == "Pending"
+        world.fake.heal()
+        await world.settle(120)
+        assert world.status()["phase"] == shown
+        assert ("RemotePodLost" in world.reasons()) is (phase == "Running")
+        assert len(provider.applied) == 1
+
+
+async def test_start_and_end_that_are_told_at_once_are_a_start() -> None:
+    provider = FakeProvider(auto=False)
+    async with open_world(build_pod(spec={"restartPolicy": "Never"}), provider=provider) as world:
+        provider.show(REF)
+        provider.lose(REF)
+        await world.settle()
+        assert world.status()["phase"] == "Failed"
+        assert len(provider.applied) == 1
+
+
+async def test_pod_that_ended_and_was_deleted_unseen_is_finalised() -> None:
+    provider = FakeProvider(auto=False)
+    async with open_world(build_pod(spec={"restartPolicy": "Never"}), provider=provider) as world:
+        world.fake.fail_next("patch pods/status", 500, times=1000)
+        provider.show(REF, build_running_status(phase="Succeeded"))
+        await world.settle()
+        provider.lose(REF)
+        await world.delete()
+        world.fake.heal()
+        await world.settle(120)
+        assert world.find() is None
+        assert provider.deleted == []
+
+
+async def test_force_deleted_pod_that_a_finalizer_holds_ends_as_failed() -> None:
+    provider = FakeProvider(auto=False)
+    provider.show(REF)
+    pod = build_pod(metadata={"finalizers": ["batch.kubernetes.io/job-tracking"]})
+    async with open_world(pod, provider=provider) as world:
+        await world.delete(grace=0)
+        await world.settle()
+        assert provider.deleted == [(REF, 1)]
+        provider.lose(REF)
+        await world.settle()
+        assert world.status()["phase"] == "Failed"
+        writes = len(world.writes())
+        await world.settle(600)
+        assert len(world.writes()) == writes
+
+
+async def test_what_somebody_else_ended_at_home_does_not_go_on() -> None:
+    provider = FakeProvider(auto=False)
+    provider.show(REF)
+    async with open_world(build_pod(), provider=provider) as world:
+        world.fake.put({**world.pod(), "status": {**world.status(), "phase": "Failed"}})
+        await world.settle()
+        assert provider.deleted == [(REF, None)]
+        provider.lose(REF)
+        await world.settle(600)
+        assert world.status()["phase"] == "Failed"
+        assert len(provider.applied) == 1
+
+
+async def test_restarts_add_up_over_a_restart_of_the_process() -> None:
+    provider = FakeProvider(auto=False)
+    counted = build_running_status(restarts=3)
+    provider.show(REF, build_running_status(restarts=1), restarts={"c": 3})
+    async with open_world(build_pod(status=counted), provider=provider) as world:
+        assert world.status()["containerStatuses"][0]["restartCount"] == 4
+        provider.show(REF, build_running_status(restarts=2), restarts={"c": 3})
+        await world.settle()
+        assert world.status()["containerStatuses"][0]["restartCount"] == 5
+
+
+async def test_memory_of_pods_that_go_while_out_of_reach_does_not_stay() -> None:
+    provider = FakeProvider(auto=False)
+    async with open_world(build_pod(), provider=provider) as world:
+        provider.show(REF)
+        await world.settle()
+        provider.cut()
+        await world.settle()
+        world.fake.remove(PODS, "a", "p")
+        provider.lose(REF)
+        await world.settle()
+        assert len(world.controller._memories) == 1
+        provider.mend()
+        await world.settle()
+        assert world.controller._memories == {}

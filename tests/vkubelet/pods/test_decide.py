@@ -48,7 +48,12 @@ def asked(grace_seconds: int | None, uid: str = "1") -> Past:
         # What makes no progress for too long is evicted, unless it ends or has ended anyway.
         (HOME, BEHIND, OVERDUE, Evict(Stuck.UNSCHEDULABLE)),
         (replace(HOME, reflected=False), BEHIND, OVERDUE, Evict(Stuck.UNSCHEDULABLE)),
-        (replace(HOME, terminal=True), BEHIND, OVERDUE, Step.REFLECT),
+        (
+            replace(HOME, terminal=True),
+            BehindFacts(ref=REF, terminal=True),
+            OVERDUE,
+            Step.REFLECT,
+        ),
         (DELETED, BEHIND, OVERDUE, Delete(REF, 30)),
         (HOME, None, replace(OVERDUE, applied=None), Step.APPLY),
         # Deletion comes first, whatever else is the matter.
@@ -86,7 +91,9 @@ def asked(grace_seconds: int | None, uid: str = "1") -> Past:
         (HOME, BEHIND, Past(refused=7), Step.REFLECT),
         (HOME, BehindFacts(ref=REF, terminal=True), NEW, Step.REFLECT),
         (HOME, BehindFacts(ref=REF, deleting=True), Past(applied=6), Step.REFLECT),
-        (replace(HOME, terminal=True), BEHIND, NEW, Step.REFLECT),
+        # What has ended at home doesn't go on.
+        (replace(HOME, terminal=True), BEHIND, NEW, Delete(REF, None)),
+        (replace(HOME, terminal=True), BEHIND, asked(None), Step.NOTHING),
         (replace(HOME, reflected=False), BEHIND, NEW, Step.REFLECT),
         # Its node is being removed.
         (replace(HOME, leaving=True), BEHIND, NEW, Step.REFLECT),

@@ -404,3 +404,47 @@ def test_failure_of_one_container_is_not_hidden_by_a_later_success() -> None:
     found = reflected(home, build_behind(phase="Failed", containerStatuses=ended))
     assert found["phase"] == "Failed"
     assert found["containerStatuses"] == ended
+
+
+def test_conditions_of_a_resize_come_and_go() -> None:
+    behind = build_behind()
+    waiting = condition("PodResizePending", reason="Deferred", message="no room")
+    behind["conditions"].append(waiting)
+    home = build_pod(conditions=[condition("PodScheduled"), condition("PodResizeInProgress")])
+    after = patched(home, status.reflect(home, behind, address=ADDRESS))
+    found = by_type(after["status"])
+    assert found["PodResizePending"]["reason"] == "Deferred"
+    assert "PodResizeInProgress" not in found
+    after = patched(after, status.reflect(after, build_behind(), address=ADDRESS))
+    assert "PodResizePending" not in by_type(after["status"])
+    assert "PodScheduled" in by_type(after["status"])
+
+
+EVICTED = condition("DisruptionTarget", reason="TerminationByKubelet")
+
+
+@pytest.mark.parametrize(
+    ("phase", "before", "options", "others", "reason"),
+    [
+        ("Failed", "Running", {}, [EVICTED], "TerminationByKubelet"),
+        ("Failed", "Running", {"terminating": True}, [], "RemotePodLost"),
+        ("Failed", "Running", {}, [], None),  # by itself
+        ("Failed", "Failed", {"terminating": True}, [], None),  # before it was deleted
+        ("Succeeded", "Running", {"terminating": True}, [EVICTED], None),
+        ("Running", "Pending", {"terminating": True}, [EVICTED], None),
+        ("Failed", "Running", {}, [condition("DisruptionTarget", "False")], None),
+    ],
+)
+def test_end_by_a_disruption_is_told_from_a_failure(
+    phase: str,
+    before: str,
+    options: dict[str, bool],
+    others: list[KubeObject],
+    reason: str | None,
+) -> None:
+    home = build_pod(phase=before)
+    home["spec"]["restartPolicy"] = "Never"
+    behind = build_behind(phase=phase)
+    behind["conditions"] += others
+    found = by_type(reflected(home, behind, **options))
+    assert found.get("DisruptionTarget", {}).get("reason") == reason
