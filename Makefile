@@ -38,6 +38,7 @@ $(INSTALLED): pyproject.toml requirements-lock.txt
 binaries: $(INSTALLED) ## Build the control plane, kubectl, metrics-server, helm, unless they are there
 	@$(BIN)/python -m tests.cluster.binaries
 	@$(BIN)/python -m tests.cluster.metrics_server
+	@$(BIN)/python -m tests.cluster.vk_suite.program
 	@$(BIN)/python -m tests.cluster.helm
 
 check: $(INSTALLED) ## Format, lint, types, layers
