@@ -7,7 +7,7 @@ TLS_BUFFER_BYTES = 32 * 1024
 What is read at once from a connection.
 
 asyncio takes 256 KiB for each, and touches all of it at once: with hundreds of connections that is
-most of the process's memory. Two records of 16 KiB are as fast.
+most of the process's memory. Two records of 16 KiB may take more CPU for the same bytes.
 """
 
 
