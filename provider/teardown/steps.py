@@ -19,6 +19,7 @@ from provider.teardown.liveness import NODE_LEASES
 from provider.teardown.remnants import discover_kinds
 from vkubelet.kube.client import KubeClient, PatchType
 from vkubelet.kube.errors import ConflictError, KubeError, NotFoundError, TooManyRequestsError
+from vkubelet.kube.eviction import evict_pod
 from vkubelet.kube.objects import LEASES, NODES, PODS, KubeObject, NamespacedName
 
 _T = TypeVar("_T")
@@ -132,14 +133,8 @@ class Teardown:
             await self._delete_remote_pod(name_object(PODS, behind), grace)
 
     async def _evict(self, pod: Found) -> None:
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": pod.key.name, "namespace": pod.key.namespace},
-            "deleteOptions": {"preconditions": {"uid": pod.uid}},
-        }
         try:
-            await self._home.create(PODS, body, name=pod.key.name, subresource="eviction")
+            await evict_pod(self._home, pod.key, uid=pod.uid)
         except (NotFoundError, ConflictError):
             return  # gone, or another pod
         except TooManyRequestsError as error:

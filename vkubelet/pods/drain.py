@@ -8,7 +8,8 @@ from typing import NoReturn
 from vkubelet.kube.backoff import compute_delay
 from vkubelet.kube.client import KubeClient
 from vkubelet.kube.errors import ConflictError, NotFoundError, TooManyRequestsError
-from vkubelet.kube.objects import PODS, KubeObject, NamespacedName, encode_object
+from vkubelet.kube.eviction import evict_pod
+from vkubelet.kube.objects import PODS, NamespacedName, encode_object
 from vkubelet.kube.workqueue import WorkQueue
 from vkubelet.pods.decide import PodKind
 from vkubelet.pods.home import HomePod, HomePods, decode_home_pod, kind_of
@@ -40,16 +41,6 @@ def has_to_go(pod: HomePod) -> bool:
     if not is_terminal(body):
         return True
     return pod.metadata.deletion_timestamp is not None and not body["metadata"].get("finalizers")
-
-
-def build_eviction(pod: HomePod) -> KubeObject:
-    """Build the eviction of this very pod, with its own grace."""
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"namespace": pod.metadata.namespace, "name": pod.metadata.name},
-        "deleteOptions": {"preconditions": {"uid": pod.metadata.uid}},
-    }
 
 
 class PodDrain:
@@ -138,13 +129,7 @@ class PodDrain:
                 logger.warning("%s: the time for its eviction from %s is over: deleted", key, node)
                 await self._client.delete(PODS, key, uid=pod.metadata.uid)
                 return LOOK_AGAIN_SECONDS
-            await self._client.create(
-                PODS,
-                build_eviction(pod),
-                namespace=key.namespace,
-                name=key.name,
-                subresource="eviction",
-            )
+            await evict_pod(self._client, key, uid=pod.metadata.uid)
         except (NotFoundError, ConflictError) as error:
             logger.debug("%s: gone already, or changing: %s", key, error)
             return _FIRST_RETRY_SECONDS

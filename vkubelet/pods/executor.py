@@ -20,10 +20,10 @@ from vkubelet.kube.errors import (
     TooManyRequestsError,
 )
 from vkubelet.kube.events import EventRecorder
+from vkubelet.kube.eviction import evict_pod
 from vkubelet.kube.objects import PODS, KubeObject, encode_object
 from vkubelet.pods import status
 from vkubelet.pods.decide import Action, Delete, Evict, Explain, Step, Stuck
-from vkubelet.pods.drain import build_eviction
 from vkubelet.pods.home import HomePod, decode_home_pod
 from vkubelet.pods.memory import (
     ASK_AGAIN_SECONDS,
@@ -143,13 +143,7 @@ class Executor:
         pod, (reason, message) = case.pod, _EVICTED[stuck]
         key = pod.metadata.key
         try:
-            await self._client.create(
-                PODS,
-                build_eviction(pod),
-                namespace=key.namespace,
-                name=key.name,
-                subresource="eviction",
-            )
+            await evict_pod(self._client, key, uid=pod.metadata.uid)
         except (NotFoundError, ConflictError) as error:
             logger.debug("%s: gone already, or changing: %s", key, error)
         except TooManyRequestsError as error:
