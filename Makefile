@@ -35,11 +35,10 @@ $(INSTALLED): pyproject.toml requirements-lock.txt
 	  echo "error: requirements-lock.txt isn't up to date: make lock" >&2; exit 1; }
 	@touch $@
 
-binaries: $(INSTALLED) ## Build the control plane, kubectl, metrics-server, helm, unless they are there
+binaries: $(INSTALLED) ## Build the control plane, kubectl and what tests need beside, unless they are there
 	@$(BIN)/python -m tests.cluster.binaries
 	@$(BIN)/python -m tests.cluster.metrics_server
 	@$(BIN)/python -m tests.cluster.vk_suite.program
-	@$(BIN)/python -m tests.cluster.helm
 
 check: $(INSTALLED) ## Format, lint, types, layers
 	$(BIN)/ruff format --check

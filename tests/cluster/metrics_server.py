@@ -15,66 +15,24 @@ from typing import Any
 
 import msgspec
 
-from tests.cluster.binaries import build_cache_path, build_into_cache, report, run_tool
+from tests.cluster.binaries import run_tool
 from tests.cluster.cluster import Cluster
 from tests.cluster.errors import ClusterError
-from tests.cluster.gobuild import GoBuild
+from tests.cluster.go_program import GoProgram
 from tests.cluster.processes import Component, ReservedPort
 from tests.cluster.waiting import wait_until
 
-VERSION = "0.9.0"
 RESOLUTION_SECONDS = 10
 """How often it looks at the kubelets; it takes no less."""
 
-_PROGRAM = "metrics-server"
 _MODULE = "sigs.k8s.io/metrics-server"
-_PACKAGES = {_PROGRAM: f"{_MODULE}/cmd/{_PROGRAM}"}
+PROGRAM = GoProgram("metrics-server", "0.9.0", _MODULE, f"{_MODULE}/cmd/metrics-server")
+
+_PROGRAM = PROGRAM.name
 _SERVICE = "metrics-server.kube-system.svc"
 _API_SERVICE = "v1beta1.metrics.k8s.io"
 _LOOPBACK_ADDRESS = "10.199.0.1"
 _READY_SECONDS = 60.0
-
-
-class MetricsServerMissingError(Exception):
-    """It isn't there yet."""
-
-    def __str__(self) -> str:
-        return f"metrics-server {VERSION} isn't built yet: run `make binaries`"
-
-
-def _folder() -> Path:
-    return build_cache_path(VERSION, _PROGRAM)
-
-
-def _is_there() -> bool:
-    return os.access(_folder() / _PROGRAM, os.X_OK)
-
-
-def locate() -> Path:
-    """
-    Find the program; nothing is built.
-
-    Raises:
-        MetricsServerMissingError: If it isn't there.
-    """
-    if not _is_there():
-        raise MetricsServerMissingError
-    return _folder() / _PROGRAM
-
-
-def _build(folder: Path) -> Path:
-    lines = ["module vkubelet.test/metrics-server", "", "go 1.26.0", ""]
-    lines += [f"tool {package}" for package in _PACKAGES.values()]
-    lines += ["", f"require {_MODULE} v{VERSION}", ""]
-    return GoBuild(folder, report, _PACKAGES).run("\n".join(lines))
-
-
-def main() -> None:
-    """Build it if it's missing, and print where it is."""
-    if not _is_there():
-        what = f"metrics-server {VERSION}; from nothing this takes 2 minutes"
-        build_into_cache(_folder(), what, _is_there, _build)
-    print(f"metrics-server {VERSION}:\n  {locate()}")
 
 
 def find_address() -> str:
@@ -118,7 +76,7 @@ class MetricsServer:
 
     async def start(self) -> None:
         """Start it, and return when `kubectl top` gets an answer."""
-        program = locate()
+        program = PROGRAM.locate()
         folder = self._cluster.folder
         await self._apply(*_build_rights())
         kubeconfig = await self._write_kubeconfig()
@@ -271,4 +229,4 @@ def _build_rights() -> tuple[dict[str, Any], ...]:
 
 
 if __name__ == "__main__":
-    sys.exit(run_tool(main))
+    sys.exit(run_tool(PROGRAM.make))

@@ -29,7 +29,7 @@ class Churn:
         namespace: At home.
         folder: Where each start of a container leaves a line.
         random: What decides.
-        living: Names of pods that are to be there, and their restartPolicy.
+        living: Names of pods that are to be there.
     """
 
     home: Cluster
@@ -37,7 +37,7 @@ class Churn:
     namespace: str
     folder: Path
     random: random.Random
-    living: dict[str, str] = field(default_factory=dict)
+    living: list[str] = field(default_factory=list)
     made: int = 0
 
     async def step(self) -> None:
@@ -46,12 +46,12 @@ class Churn:
         for _ in range(self.random.randint(1, 6)):
             pod = self._build()
             await self._persist(partial(create, self.home, pod))
-            self.living[pod["metadata"]["name"]] = pod["spec"]["restartPolicy"]
+            self.living.append(pod["metadata"]["name"])
         for name in self.random.sample(older, min(len(older), self.random.randint(0, 5))):
             force = ["--force"] if self.random.random() < 0.2 else []
             where = (f"-n={self.namespace}", "--wait=false", "--ignore-not-found")
             await self._persist(partial(self.home.kubectl, "delete", "pod", name, *where, *force))
-            del self.living[name]
+            self.living.remove(name)
 
     async def _persist(self, act: Callable[[], Awaitable[object]]) -> None:
         """Act though the API server at home may be down."""
@@ -93,8 +93,9 @@ class Churn:
         by_uid = Counter(pod["metadata"]["labels"][HOME_POD_UID] for pod in there)
         uids = {pod["metadata"]["uid"] for pod in at_home}
         names = {pod["metadata"]["name"] for pod in at_home}
-        trouble += [f"{name} should be there" for name in self.living.keys() - names]
-        trouble += [f"{name} should be gone" for name in names - self.living.keys()]
+        wanted = set(self.living)
+        trouble += [f"{name} should be there" for name in wanted - names]
+        trouble += [f"{name} should be gone" for name in names - wanted]
         trouble += [f"a remote pod of {uid}, which is gone" for uid in by_uid.keys() - uids]
         phases = {pod["metadata"]["labels"][HOME_POD_UID]: pod["status"]["phase"] for pod in there}
         for pod in at_home:

@@ -7,7 +7,8 @@ import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cluster.cluster import Cluster
-from tests.cluster.metrics_server import MetricsServer, MetricsServerMissingError
+from tests.cluster.go_program import ProgramMissingError
+from tests.cluster.metrics_server import MetricsServer
 from tests.cluster.peering import Vkubelet
 from tests.cluster.product.cloud import NODE, run_pod
 from tests.cluster.waiting import wait_until
@@ -28,7 +29,7 @@ async def metrics_servers(
         for server in servers:
             await server.start()
         yield servers
-    except MetricsServerMissingError as error:
+    except ProgramMissingError as error:
         pytest.fail(str(error), pytrace=False)
     finally:
         for server in servers:

@@ -7,9 +7,10 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.dependents.conftest import grant_namespace
+from tests.cluster.go_program import ProgramMissingError
 from tests.cluster.metrics_server import find_address
 from tests.cluster.peering import PhysicalNodes, build_environment, run_vkubelet
-from tests.cluster.vk_suite.program import SuiteMissingError, locate
+from tests.cluster.vk_suite.program import PROGRAM
 
 NODE = "suite"
 SKIPPED = {
@@ -26,8 +27,8 @@ async def test_the_suite_passes(
 ) -> None:
     del physical_nodes
     try:
-        program = locate()
-    except SuiteMissingError as error:
+        program = PROGRAM.locate()
+    except ProgramMissingError as error:
         pytest.fail(str(error), pytrace=False)
     await grant_namespace(home, namespace)
     environment = build_environment(
