@@ -8,6 +8,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from provider.checks import ListenAddress
 from provider.errors import StartError
+from vkubelet.server.http_log import http_logger
 
 
 class HealthServer:
@@ -37,7 +38,9 @@ class HealthServer:
                 web.get("/metrics", self._handle_metrics),
             ]
         )
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        runner = web.AppRunner(
+            application, access_log=None, logger=http_logger, shutdown_timeout=1.0
+        )
         await runner.setup()
         try:
             site = web.TCPSite(runner, self._address.host or None, self._address.port)

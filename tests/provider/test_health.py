@@ -1,5 +1,6 @@
 """Probes and metrics of the process."""
 
+import asyncio
 import socket
 
 import aiohttp
@@ -50,3 +51,14 @@ async def test_a_port_in_use_is_named_by_its_flag() -> None:
         with pytest.raises(StartError, match=f"--health-address 127.0.0.1:{port}: can't listen"):
             async with health.serve():
                 pass
+
+
+async def test_rubbish_leaves_no_trace(caplog: pytest.LogCaptureFixture) -> None:
+    port = find_free_port()
+    async with HealthServer(ListenAddress("127.0.0.1", port), str).serve():
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nno header\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.0 400 ")
+        writer.close()
+        await writer.wait_closed()
+    assert not caplog.records

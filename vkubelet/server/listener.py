@@ -16,6 +16,7 @@ from vkubelet.server.container_logs import get_container_logs
 from vkubelet.server.errors import ListenError
 from vkubelet.server.exec import attach_container, exec_command
 from vkubelet.server.health import get_health
+from vkubelet.server.http_log import http_logger
 from vkubelet.server.interruption import OpenStreams
 from vkubelet.server.kubelet_metrics import get_kubelet_metrics
 from vkubelet.server.pod_lists import get_pods, get_running_pods, redirect_to_running_pods
@@ -69,6 +70,7 @@ async def serve_node(
         runner = web.AppRunner(
             _build_application(context, connections, tls),
             access_log=None,
+            logger=http_logger,
             handler_cancellation=True,
             keepalive_timeout=services.policy.keep_alive_seconds,
             max_line_size=MAX_LINE_BYTES,

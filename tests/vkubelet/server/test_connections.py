@@ -44,12 +44,13 @@ async def test_plain_text_and_rubbish_leave_no_trace(
             writer.write_eof()
             await read_to_end(reader)
             writer.close()
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", node.server.port, ssl=node.context()
-        )
-        writer.write(b"\x00rubbish\r\n\r\n")
-        assert (await read_to_end(reader)).startswith(b"HTTP/1.0 400 ")
-        writer.close()
+        for sent in (b"\x00rubbish\r\n\r\n", b"GET / HTTP/1.1\r\nno header\r\n\r\n"):
+            reader, writer = await asyncio.open_connection(
+                "127.0.0.1", node.server.port, ssl=node.context()
+            )
+            writer.write(sent)
+            assert (await read_to_end(reader)).startswith(b"HTTP/1.0 400 ")
+            writer.close()
     assert not caplog.records
     assert await get_health(node, node.context()) == 200
 

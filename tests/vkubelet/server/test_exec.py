@@ -39,11 +39,22 @@ async def test_head_of_the_upgrade(node: Harness) -> None:
 
 async def test_long_command_line(node: Harness) -> None:
     node.provider.run_exec = cat
-    words = ["echo", "ü &=+%", "", "x" * 300_000]
+    words = ["echo", "ü &=+%", "", "x" * 1_000_000]
     async with connect(node.server.port, node.context(), build_path(*words)) as client:
         await client.open("error", "stdout", "stderr")
         assert await client.finish() == CommandStatus(0)
     assert node.provider.exec_requests[0][2] == words
+
+
+async def test_command_line_beyond_what_a_kubelet_takes(
+    node: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = build_path("echo", "x" * (1 << 20))
+    _, writer, head = await request(node.server.port, node.context(), path)
+    writer.transport.abort()
+    assert head.startswith("HTTP/1.0 400 ")
+    assert not node.provider.exec_requests
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(
