@@ -100,15 +100,18 @@ def _runs(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-async def _ask_kubelet(home: Cluster, kubeconfig: Path | None, path: str) -> tuple[int, str]:
-    """Ask the kubelet's port itself, with the client certificate of a kubeconfig."""
+async def _ask_kubelet(
+    home: Cluster, kubeconfig: Path | None, path: str, *, token: str = ""
+) -> tuple[int, str]:
+    """Ask the kubelet's port itself, with the client certificate of a kubeconfig, or a token."""
     node = await get(home, "node", NODE)
     port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
     context = ssl.create_default_context(cafile=str(home.folder / "serving-ca.crt"))
     if kubeconfig is not None:
         context.load_cert_chain(_certificate_of(kubeconfig))
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with (
-        aiohttp.ClientSession() as session,
+        aiohttp.ClientSession(headers=headers) as session,
         session.get(f"https://127.0.0.1:{port}{path}", ssl=context) as response,
     ):
         return response.status, await response.text()
@@ -134,6 +137,17 @@ async def test_nobody_comes_in_without_a_right(home: Cluster, namespace: str) ->
     assert (await _ask_kubelet(home, someone, path))[0] == 403
     admin = home.kubeconfig_for("root", ["system:masters"])
     assert await _ask_kubelet(home, admin, path) == (200, "started\n")
+
+
+async def test_tokens_for_another_audience_are_no_good(home: Cluster, namespace: str) -> None:
+    await home.kubectl("create", "serviceaccount", "scraper", f"-n={namespace}")
+    create = ("create", "token", "scraper", f"-n={namespace}")
+    token = (await home.kubectl(*create)).stdout.strip()
+    code, text = await _ask_kubelet(home, None, "/metrics", token=token)
+    user = f"system:serviceaccount:{namespace}:scraper"
+    assert (code, text.startswith(f"Forbidden (user={user}, verb=get")) == (403, True)
+    other = (await home.kubectl(*create, "--audience=vault")).stdout.strip()
+    assert await _ask_kubelet(home, None, "/metrics", token=other) == (401, "Unauthorized")
 
 
 async def test_a_pod_of_another_node_is_not_served(home: Cluster) -> None:

@@ -1,16 +1,20 @@
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.fakes.api_server import ApiCall
 from tests.vkubelet.server.harness import MASTERS, NODE, Harness, serve
-from tests.vkubelet.server.spdy_client import build_path, request
+from tests.vkubelet.server.spdy_client import build_path, connect, request
+from vkubelet.interface import CommandStreams, ExitStatus
+from vkubelet.kube.objects import KubeObject
 from vkubelet.server.authorization import (
     ALLOWED_CACHE_SECONDS,
     DENIED_CACHE_SECONDS,
     list_subresources,
 )
+from vkubelet.streaming.channels import CommandStatus
 
 pytestmark = pytest.mark.virtual_time
 
@@ -111,6 +115,30 @@ async def test_answers_are_kept_as_long_as_a_kubelet_does(node: Harness) -> None
     assert await ask() == 5
     await asyncio.sleep(ALLOWED_CACHE_SECONDS)
     assert await ask() == 8
+
+
+async def test_revoked_rights_end_no_stream_but_open_none(node: Harness) -> None:
+    async def cat(streams: CommandStreams, _command: Sequence[str]) -> ExitStatus:
+        while data := await streams.read_stdin():
+            await streams.write_stdout(data)
+        return ExitStatus(0)
+
+    def refuse(call: ApiCall) -> KubeObject:
+        return {**call.body, "status": {"allowed": False}}
+
+    node.provider.run_exec = cat
+    context = node.context()
+    path = build_path("cat", streams=("input", "output"))
+    async with connect(node.server.port, context, path) as client:
+        await client.open("error", "stdin", "stdout")
+        node.api.handle("create subjectaccessreviews", refuse)
+        await asyncio.sleep(ALLOWED_CACHE_SECONDS + 1)
+        _, writer, head = await request(node.server.port, context, path)
+        writer.transport.abort()
+        assert head.startswith("HTTP/1.1 403 ")
+        client.send("stdin", b"still here", fin=True)
+        assert await client.finish() == CommandStatus(0)
+        assert client.output["stdout"] == b"still here"
 
 
 async def test_failed_review_is_500_and_not_kept(node: Harness) -> None:
