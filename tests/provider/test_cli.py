@@ -80,7 +80,7 @@ def test_wrong_use_ends_with_one_line_and_exit_code_2(
 
 def test_no_heavy_import_before_a_command_needs_it() -> None:
     code = "import sys, provider.cli; print([m for m in sys.modules if m in sys.argv[1:]])"
-    heavy = ["kubernetes_asyncio", "aiohttp", "cryptography", "uvloop", "rich"]
+    heavy = ["kubernetes_asyncio", "aiohttp", "cryptography", "rich"]
     result = subprocess.run(
         [sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True
     )
