@@ -1,0 +1,1 @@
+"""Remote namespaces, and what becomes of pods in them."""
