@@ -177,8 +177,9 @@ class PodConfig(Section):
     """With --api-access home: where pods in the remote cluster reach home's API server."""
 
     allow_host_access: Annotated[bool, Flag("--allow-host-access")] = False
-    """Let hostNetwork, hostPID, hostIPC, hostPath, hostPort and privileged travel; remote
-    namespaces that are made then get Pod Security `privileged` instead of `baseline`."""
+    """Let hostNetwork, hostPID, hostIPC, hostPath, hostPort, privileged, capabilities beyond Pod
+    Security's baseline and probes of other hosts travel; remote namespaces that are made then get
+    Pod Security `privileged` instead of `baseline`."""
 
     network: Annotated[PodNetwork, Flag("--pod-network", "MODE")] = PodNetwork.NONE
     """Pod addresses at home: none (they can't be reached from there) or routed (they can)."""

@@ -1,7 +1,6 @@
 """Remote namespaces and the anchor in each: made when the first pod needs them."""
 
 import asyncio
-import hashlib
 import logging
 from collections import defaultdict
 from contextlib import suppress
@@ -38,7 +37,7 @@ def build_namespace_name(template: str, namespace: str, peering: Peering) -> str
     """
     Name the remote namespace of a home namespace.
 
-    Too long a name is cut and gets a hash of the home namespace, so that two never meet.
+    Too long a name is cut and gets a hash of the whole, so that two never meet.
     """
     name = template.format(
         namespace=namespace,
@@ -47,8 +46,8 @@ def build_namespace_name(template: str, namespace: str, peering: Peering) -> str
     )
     if len(name) <= NAMESPACE_NAME_LENGTH:
         return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{name[: NAMESPACE_NAME_LENGTH - 9].rstrip('-')}-{digest}"
+    digest = make_hash(name)
+    return f"{name[: NAMESPACE_NAME_LENGTH - len(digest) - 1].rstrip('-')}-{digest}"
 
 
 def build_namespace(

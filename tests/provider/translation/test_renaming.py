@@ -41,6 +41,7 @@ def test_every_place_that_names_an_object_names_its_copy(spec: dict[str, Any]) -
         {"name": "v", "projected": {"sources": [{"downwardAPI": {"items": []}}], "defaultMode": 1}},
         {"name": "v", "csi": {"driver": "d", "volumeAttributes": {"secretName": "of the driver"}}},
         {"name": "v", "configMap": {"optional": True}},
+        {"name": "v", "projected": {"sources": []}},
     ],
 )
 def test_others_stay_as_they_are(volume: dict[str, Any]) -> None:
@@ -55,6 +56,14 @@ def test_items_modes_and_keys_travel() -> None:
         "sources": [{"configMap": {**source, "name": NAMES.copy("ConfigMap", "a")}}],
         "defaultMode": 292,
     }
+
+
+@pytest.mark.parametrize("kind", ["configMap", "secret"])
+def test_a_projection_without_items_stays_without_items(kind: str) -> None:
+    """All keys are projected then."""
+    volume = {"name": "v", "projected": {"sources": [{kind: {"name": "a"}}]}}
+    (source,) = rename_in_volume(volume, NAMES, ApiAccess.NONE)["projected"]["sources"]
+    assert source[kind].keys() == {"name"}
 
 
 def test_pull_secrets() -> None:
