@@ -170,17 +170,20 @@ SECURITY_CONTEXT_FIELDS: dict[str, FieldRule] = {
 }
 """Fields of the securityContext of pods and containers."""
 
-_DRIVER = FieldRule(Treatment.REWRITTEN, "as it is; a Secret that it names becomes the copy")
+_DRIVER = FieldRule(
+    Treatment.REWRITTEN, "a Secret that it names becomes the copy; the driver has to be over there"
+)
 
 VOLUME_FIELDS: dict[str, FieldRule] = {
     **travelling(
-        "awsElasticBlockStore azureDisk emptyDir fc flocker gcePersistentDisk gitRepo glusterfs"
-        " image name nfs photonPersistentDisk portworxVolume quobyte vsphereVolume"
+        "awsElasticBlockStore azureDisk emptyDir fc flocker gcePersistentDisk gitRepo image"
+        " name nfs photonPersistentDisk portworxVolume quobyte vsphereVolume"
     ),
     **dict.fromkeys(
         ("azureFile", "cephfs", "cinder", "csi", "flexVolume", "iscsi", "rbd", "scaleIO"), _DRIVER
     ),
     "storageos": _DRIVER,
+    "glusterfs": FieldRule(Treatment.TRAVELS, "the Endpoints that it names have to be over there"),
     "configMap": FieldRule(Treatment.REWRITTEN, "names the copy"),
     "secret": FieldRule(Treatment.REWRITTEN, "names the copy"),
     "downwardAPI": FieldRule(Treatment.REWRITTEN, "namespace and UID are home's"),

@@ -47,7 +47,7 @@ async def wait_placed(
 
     async def available() -> bool:
         found = await get(home, "deployment", app, f"-n={namespace}")
-        return found.get("status", {}).get("availableReplicas") == count
+        return bool(found.get("status", {}).get("availableReplicas") == count)
 
     await wait_until(available, f"{count} pods of {app} are available", timeout_seconds=60)
     listed = await home.kubectl("get", "pods", f"-n={namespace}", f"-l=app={app}", "-o=json")
@@ -260,7 +260,7 @@ async def test_a_pod_is_labelled_by_where_it_is_over_there(
     async def changed() -> bool:
         nonlocal labels
         labels = (await find_there(remote, pod))["metadata"]["labels"]
-        return labels.get("tier") == "new"
+        return bool(labels.get("tier") == "new")
 
     await wait_until(changed, "the label travels")
     assert REGION not in labels
