@@ -52,22 +52,32 @@ async def _start(
         await process.wait()
 
 
-async def _wait(process: asyncio.subprocess.Process, argv: Sequence[str]) -> int:
+class StillRunsError(ClusterError):
+    """A command takes too long."""
+
+
+async def _wait(
+    process: asyncio.subprocess.Process, argv: Sequence[str], timeout_seconds: float
+) -> int:
     try:
-        async with asyncio.timeout(TIMEOUT_SECONDS):
+        async with asyncio.timeout(timeout_seconds):
             return await process.wait()
     except TimeoutError:
-        raise ClusterError(f"{' '.join(argv)}: still runs") from None
+        raise StillRunsError(f"{' '.join(argv)}: still runs") from None
 
 
 async def run_to_end(
-    argv: Sequence[str], env: Mapping[str, str], stdin: Path | None = None
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    stdin: Path | None = None,
+    *,
+    timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> Outcome:
     """
     Run a command to its end.
 
     Raises:
-        ClusterError: If it takes too long.
+        StillRunsError: If it takes too long.
     """
     with (
         tempfile.TemporaryFile() as out,
@@ -75,7 +85,7 @@ async def run_to_end(
         (stdin or Path(os.devnull)).open("rb") as source,
     ):
         async with _start(argv, env, stdin=source, stdout=out, stderr=err) as process:
-            code = await _wait(process, argv)
+            code = await _wait(process, argv, timeout_seconds)
         out.seek(0)
         err.seek(0)
         return Outcome(
@@ -97,7 +107,7 @@ async def run_slowly(
             while chunk := await process.stdout.read(_CHUNK_BYTES):
                 chunks.append(chunk)
                 await asyncio.sleep(len(chunk) / bytes_per_second)
-            code = await _wait(process, argv)
+            code = await _wait(process, argv, TIMEOUT_SECONDS)
         err.seek(0)
         return Outcome(returncode=code, stdout=b"".join(chunks), stderr=err.read().decode())
 
@@ -168,13 +178,17 @@ class _Terminal:
 
 
 async def run_in_terminal(
-    argv: Sequence[str], keys: Sequence[Key], env: Mapping[str, str]
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    keys: Sequence[Key],
+    *,
+    timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> Outcome:
     """
     Run a command in a terminal of its own, and type.
 
     Raises:
-        ClusterError: If it takes too long; the text has what was shown.
+        StillRunsError: If it takes too long; the text has what was shown.
     """
     terminal = _Terminal()
     streams = dict.fromkeys(("stdin", "stdout", "stderr"), terminal.theirs)
@@ -185,11 +199,12 @@ async def run_in_terminal(
         ):
             typing = group.create_task(terminal.type(keys, process), name="typing")
             try:
-                code = await _wait(process, argv)
+                code = await _wait(process, argv, timeout_seconds)
             finally:
                 typing.cancel()
-    except* ClusterError as errors:
-        raise ClusterError(f"{errors.exceptions[0]}; shown: {bytes(terminal.shown)!r}") from errors
+    except* StillRunsError as errors:
+        text = f"{errors.exceptions[0]}; shown: {bytes(terminal.shown)!r}"
+        raise StillRunsError(text) from errors
     finally:
         terminal.close()
     return Outcome(returncode=code, stdout=bytes(terminal.shown))

@@ -23,7 +23,7 @@ from tests.cluster.conftest import (  # noqa: F401 -- the clusters' own fixtures
 )
 from tests.cluster.peering import grant_rights, run_vkubelet
 from tests.e2e.binaries import NodeProgramsMissingError
-from tests.e2e.differential import CLIENTS, Both
+from tests.e2e.differential import CLIENTS, Both, races
 from tests.e2e.real_node import RealNode
 
 _HERE = Path(__file__).parent
@@ -39,6 +39,14 @@ def _is_asked_for(config: pytest.Config) -> bool:
 def pytest_ignore_collect(config: pytest.Config) -> bool | None:
     """Leave this tier out of `make test`: it needs root, and changes the machine while it runs."""
     return None if _is_asked_for(config) else True
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell which commands were run again."""
+    if races:
+        terminalreporter.section("run again (UPSTREAM_RACES)")
+        for race in races:
+            terminalreporter.write_line(race)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +113,14 @@ async def pairs(
                 f"--kubelet-address={node.slot.host_address}",
                 *leg.arguments,
             ]
-            await stack.enter_async_context(
+            vkubelet = await stack.enter_async_context(
                 run_vkubelet(*clusters, remote_cluster=leg.name, arguments=arguments)
             )
             pairs[name] = Both(
                 *clusters,
                 leg.name,
                 node,
+                vkubelet,
                 passes_websockets=DECLARES_WEBSOCKETS and name == "passed",
             )
         async with asyncio.TaskGroup() as starting:

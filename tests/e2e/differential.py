@@ -12,15 +12,17 @@ from typing import Any
 from tests.cluster import launch
 from tests.cluster.cluster import Cluster
 from tests.cluster.errors import ClusterError
+from tests.cluster.peering import Vkubelet
 from tests.cluster.product.cloud import build_pod, create, find_remote_pods, get, get_pod
 from tests.cluster.waiting import wait_until
-from tests.e2e.commands import Key, Outcome, run_in_terminal, run_to_end
+from tests.e2e.commands import Key, Outcome, StillRunsError, run_in_terminal, run_to_end
 from tests.e2e.pods import PODS, is_settled
 from tests.e2e.real_node import RealNode
-from tests.e2e.right import has_lost_status
+from tests.e2e.right import MAX_RACES, has_lost_status
 
 _TIMEOUT_SECONDS = 60.0
 _TRIES = 3
+_COMMAND_TIMEOUT_SECONDS = 30.0
 CLIENTS: Mapping[str, Mapping[str, str]] = {
     "websocket": {
         "KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "true",
@@ -35,6 +37,27 @@ CLIENTS: Mapping[str, Mapping[str, str]] = {
 
 _CHANGING = re.compile(r"\b[0-9a-f]{64}\b|^[EIW]\d{4} [\d:.]+ +\d+ ", re.MULTILINE)
 """Ids of commands and containers, and the head of a line of kubectl's log."""
+
+
+races: list[str] = []
+"""What was run again, and why."""
+
+
+def _note_race(side: "Side", args: Sequence[str], what: str) -> None:
+    races.append(f"{side.node}: kubectl {' '.join(args)[:100]}: {what}")
+    if len(races) > MAX_RACES:
+        raise ClusterError("\n".join(["too much went wrong to be chance:", *races]))
+
+
+async def _run(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    stdin: Path | None,
+    terminal: Sequence[Key] | None,
+) -> Outcome:
+    if terminal is not None:
+        return await run_in_terminal(argv, env, terminal, timeout_seconds=_COMMAND_TIMEOUT_SECONDS)
+    return await run_to_end(argv, env, stdin, timeout_seconds=_COMMAND_TIMEOUT_SECONDS)
 
 
 class Side:
@@ -81,18 +104,27 @@ class Side:
         terminal: Sequence[Key] | None = None,
     ) -> Outcome:
         """
-        Run kubectl to its end.
+        Run kubectl to its end; again, if UPSTREAM_RACES went wrong.
 
         Args:
             args: Its arguments; see `build_command`.
             stdin: File that is its standard input.
             env: Added to its environment.
             terminal: What to type on a terminal of its own; None: it has no terminal.
+
+        Raises:
+            StillRunsError: If it takes too long.
         """
         argv, environment = self.build_command(*args), self.build_environment(env)
-        if terminal is not None:
-            return await run_in_terminal(argv, terminal, environment)
-        return await run_to_end(argv, environment, stdin)
+        for _ in range(_TRIES - 1):
+            try:
+                outcome = await _run(argv, environment, stdin, terminal)
+                if not has_lost_status(outcome):
+                    return outcome
+                _note_race(self, args, "lost status")
+            except StillRunsError:
+                _note_race(self, args, "still runs")
+        return await _run(argv, environment, stdin, terminal)
 
     @contextlib.asynccontextmanager
     async def open(
@@ -111,6 +143,7 @@ class Both:
 
     Attributes:
         real_node: The real node that they run on.
+        vkubelet: The product between.
         passes_websockets: Whether API servers pass WebSockets on to the Nodes as they are.
         direct: The remote cluster.
         through: Home, through the virtual node.
@@ -122,10 +155,12 @@ class Both:
         remote: Cluster,
         virtual_node: str,
         real_node: RealNode,
+        vkubelet: Vkubelet,
         *,
         passes_websockets: bool,
     ) -> None:
         self.real_node = real_node
+        self.vkubelet = vkubelet
         self.passes_websockets = passes_websockets
         self.direct = Side(remote, "", real_node.name)
         self.through = Side(home, f"both-{secrets.token_hex(4)}", virtual_node)
@@ -181,21 +216,15 @@ class Both:
         """
         Run kubectl against the remote cluster directly, and against home; see `Side.run`.
 
-        RIGHT["lost status"] makes it try again.
-
         Returns:
             The direct outcome in home's names, and the one through the virtual node.
         """
-        for left in reversed(range(_TRIES)):
-            async with asyncio.TaskGroup() as group:
-                tasks = [
-                    group.create_task(side.run(*args, stdin=stdin, env=env, terminal=terminal))
-                    for side in (self.direct, self.through)
-                ]
-            direct, through = (self.translate(task.result()) for task in tasks)
-            if not left or not (has_lost_status(direct) or has_lost_status(through)):
-                return direct, through
-        raise AssertionError("the loop above returns")
+        async with asyncio.TaskGroup() as group:
+            direct, through = (
+                group.create_task(side.run(*args, stdin=stdin, env=env, terminal=terminal))
+                for side in (self.direct, self.through)
+            )
+        return self.translate(direct.result()), self.translate(through.result())
 
     def translate(self, outcome: Outcome) -> Outcome:
         """Put home's names for the remote ones; leave out what differs each time."""

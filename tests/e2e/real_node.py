@@ -23,6 +23,7 @@ from tests.e2e.slots import Slot
 BUSYBOX_IMAGE = "vkubelet.test/busybox:1"
 _RELAY_PORT = 6443
 _START_TIMEOUT_SECONDS = 60.0
+_ADVICE = ("(for `too many open files` see fs.inotify.max_user_instances: others use them up)",)
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -235,6 +236,8 @@ class RealNode:
             return version.returncode == 0
 
         await wait_until(ready, f"containerd of node {self.name}")
+        if lines := [line for line in containerd.read_log().splitlines() if _is_fatal(line)]:
+            raise ClusterError("\n".join(["containerd can't serve a kubelet:", *lines, *_ADVICE]))
 
     async def _ctr(self, *args: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
         return await self.run(
@@ -290,6 +293,22 @@ class RealNode:
         except ClusterError as error:
             raise ClusterError(f"{error}\n{self.kubelet.read_log()}") from error
 
+    async def wait_pods_known(self) -> None:
+        """
+        Wait until the kubelet, started again, knows its pods; there must be some.
+
+        Raises:
+            ClusterError: If it ends or doesn't in time.
+        """
+        path = f"/api/v1/nodes/{self.name}/proxy/pods"
+
+        async def known() -> bool:
+            self._check_running(self.kubelet)
+            answer = await self._cluster.kubectl("get", "--raw", path, check=False)
+            return answer.returncode == 0 and bool(answer.json()["items"])
+
+        await wait_until(known, f"pods of node {self.name} known")
+
     def build_command(self, *argv: str) -> list[str]:
         """Build the command that runs a program inside the node."""
         return [
@@ -335,6 +354,11 @@ class RealNode:
         finally:
             await asyncio.to_thread(slot.close)
             await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
+
+
+def _is_fatal(line: str) -> bool:
+    """Whether a line of containerd's log says that a part of it is missing that kubelets need."""
+    return "failed to load plugin" in line and "io.containerd.grpc.v1.cri" in line
 
 
 def _is_ready(node: Mapping[str, Any]) -> bool:

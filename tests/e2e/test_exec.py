@@ -64,7 +64,7 @@ async def test_exec(leg: Both, args: Sequence[str], client: Mapping[str, str]) -
 
 
 @pytest.mark.parametrize("program", NOT_STARTED, ids=ascii)
-@pytest.mark.parametrize("options", [(), ("-i",), ("-it",)], ids=["", "stdin", "tty"])
+@pytest.mark.parametrize("options", [(), ("-it",)], ids=["", "tty"])
 async def test_exec_of_no_program(
     leg: Both, program: str, options: Sequence[str], client: Mapping[str, str]
 ) -> None:
@@ -175,7 +175,7 @@ async def test_stdin_that_is_not_read(
 
 async def test_output_arrives_whole_again_and_again(leg: Both, client: Mapping[str, str]) -> None:
     args = ("exec", "talker", "--", "sh", "-c", "head -c 5000000 /dev/zero | tee /dev/stderr")
-    for _ in range(5):
+    for _ in range(3):
         through = await leg.through.run(*args, env=client)
         assert (through.returncode, len(through.stdout)) == (0, 5_000_000)
         assert len(through.stderr) == 5_000_000
@@ -191,11 +191,11 @@ async def test_many_commands_at_once(leg: Both, client: Mapping[str, str]) -> No
                     env=client,
                 )
             )
-            for number in range(20)
+            for number in range(10)
         ]
     outcomes = [command.result() for command in commands]
-    assert [outcome.returncode for outcome in outcomes] == list(range(20))
-    assert [len(outcome.stdout) for outcome in outcomes] == [n * 100_000 for n in range(20)]
+    assert [outcome.returncode for outcome in outcomes] == list(range(10))
+    assert [len(outcome.stdout) for outcome in outcomes] == [n * 100_000 for n in range(10)]
 
 
 async def test_slow_reader(leg: Both, client: Mapping[str, str]) -> None:
