@@ -10,7 +10,7 @@ JOBS ?= 3
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help binaries check test e2e soak demo bench clusters lock clean
+.PHONY: help binaries check test e2e soak charts demo bench clusters lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +56,10 @@ e2e: binaries ## Tests against real kubelets and containerd; needs root, and is 
 soak: binaries ## Faults of every kind while pods come and go; CHAOS_SECONDS=3600, CHAOS_SEED=1
 	CHAOS_SECONDS=$${CHAOS_SECONDS:-600} CHAOS_SEED=$${CHAOS_SEED:-$$RANDOM$$$$} \
 	  $(BIN)/python -m pytest -s tests/cluster/chaos
+
+charts: binaries ## Write the charts' schemas, test the charts, package them into dist
+	@$(BIN)/python -m tests.charts
+	$(BIN)/python -m pytest tests/charts $(ARGS)
 
 demo: binaries ## Two clusters, a virtual node and a pod across; EXIT=1 ends by itself
 	@$(BIN)/python -m tests.demo

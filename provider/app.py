@@ -118,7 +118,7 @@ class Application:
         async with interruptible():
             self._waiting_for = f"the home API server {home.server}"
             peering = await wait_accepted("home", lambda: self._identify_peering(home))
-            await wait_accepted("home", lambda: self._check_home_rights(home, key.namespace))
+            await wait_accepted("home", lambda: self._check_home_rights(home, key))
             await lock.acquire(self._on_waiting_for_lock)
         self._waiting_for = "the first sync"
         try:
@@ -172,20 +172,20 @@ class Application:
     async def _identify_peering(self, home: KubeClient) -> Peering:
         return await identify_peering(home, self._config.home.cluster, self._config.remote.cluster)
 
-    async def _check_home_rights(self, home: KubeClient, system_namespace: str) -> None:
-        rights = list_home_rights(self._config.namespaces, self._config.kubelet, system_namespace)
+    async def _check_home_rights(self, home: KubeClient, lock: NamespacedName) -> None:
+        rights = list_home_rights(self._config.namespaces, self._config.kubelet, lock)
         missing = await find_missing_rights(home, rights)
         if missing:
             raise MissingRightsError("home", [str(right) for right in missing])
 
 
 def list_home_rights(
-    namespaces: NamespaceConfig, kubelet: ServingConfig, system_namespace: str
+    namespaces: NamespaceConfig, kubelet: ServingConfig, lock: NamespacedName
 ) -> tuple[Right, ...]:
     """List what a process with this configuration needs in the home cluster."""
     by_csr = kubelet.certificates is CertificateMode.CSR
     return home_rights(
-        system_namespace=system_namespace,
+        lock=lock,
         signer_name=kubelet.signer_name if by_csr else None,
         approves=kubelet.approve_csr,
         watches_namespaces=namespaces.selector is not None,

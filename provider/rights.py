@@ -77,7 +77,7 @@ class Identity:
 
 def home_rights(
     *,
-    system_namespace: str,
+    lock: NamespacedName,
     signer_name: str | None,
     approves: bool,
     watches_namespaces: bool,
@@ -87,7 +87,7 @@ def home_rights(
     List what the process needs in the home cluster.
 
     Args:
-        system_namespace: Where its lock is.
+        lock: Its lock.
         signer_name: Who signs its certificates, None if they don't come by CSR.
         approves: Whether it approves its own CSRs.
         watches_namespaces: Whether it has to know the namespaces' labels.
@@ -101,7 +101,8 @@ def home_rights(
         *_rights("patch", PODS, "status"),
         *_rights("create patch", EVENTS),
         *_rights("create patch", LEASES, namespace="kube-node-lease"),
-        *_rights("get create update", LEASES, namespace=system_namespace),
+        *_rights("create", LEASES, namespace=lock.namespace),
+        *_rights("get update", LEASES, namespace=lock.namespace, name=lock.name),
         *_rights(
             "list watch",
             CONFIG_MAPS,
@@ -132,8 +133,8 @@ def dependent_rights(namespace: str, *, tokens: bool) -> tuple[Right, ...]:
         tokens: Whether pods get tokens of home.
     """
     rights = (
-        *_rights("get list watch", CONFIG_MAPS, namespace=namespace),
-        *_rights("get list watch", SECRETS, namespace=namespace),
+        *_rights("list watch", CONFIG_MAPS, namespace=namespace),
+        *_rights("list watch", SECRETS, namespace=namespace),
     )
     if tokens:
         rights += _rights("create", SERVICE_ACCOUNTS, "token", namespace)

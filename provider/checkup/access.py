@@ -25,7 +25,7 @@ async def check_home_rights(around: Surroundings) -> list[Finding]:
     if around.service_account is not None:
         identity = Identity.of_service_account(around.service_account)
         who = f"service account {around.service_account}"
-    needed = list_home_rights(config.namespaces, config.kubelet, around.lock.namespace)
+    needed = list_home_rights(config.namespaces, config.kubelet, around.lock)
     missing = await find_missing_rights(around.home, needed, identity)
     tokens = config.pods.api_access is ApiAccess.HOME
     wanted = [

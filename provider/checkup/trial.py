@@ -9,7 +9,7 @@ from provider.checkup.finding import Finding, failure, ok, skipped
 from provider.checkup.surroundings import Surroundings
 from provider.labels import HOME_POD_UID, PEERING, PROVIDER_TAINT
 from provider.overview.pod_reasons import explain_pod, find_phase
-from vkubelet.kube.errors import KubeError
+from vkubelet.kube.errors import ForbiddenError, KubeError
 from vkubelet.kube.objects import NAMESPACES, PODS, KubeObject, NamespacedName
 
 PREFIX = "vkubelet-check-"
@@ -136,6 +136,9 @@ async def _read_log(around: Surroundings, key: NamespacedName) -> str:
 async def _find_physical(around: Surroundings, pod: KubeObject) -> str:
     """Say on which physical node it ran."""
     selector = f"{HOME_POD_UID}={pod['metadata']['uid']}"
-    for remote in await around.remote.list(PODS, label_selector=selector):
-        return f"on {pod['spec']['nodeName']} ({remote['spec'].get('nodeName', '?')})"
-    return f"on {pod['spec']['nodeName']}"
+    node = pod["spec"]["nodeName"]
+    try:
+        found = await around.remote.list(PODS, label_selector=selector)
+    except ForbiddenError:  # only some namespaces may be seen
+        found = []
+    return f"on {node} ({found[0]['spec'].get('nodeName', '?')})" if found else f"on {node}"

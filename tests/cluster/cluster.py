@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import aiohttp
+import msgspec
 
 from tests.cluster import binaries
 from tests.cluster.components import ControlPlane, Ports
@@ -94,6 +95,12 @@ class Cluster:
     def admin_kubeconfig(self) -> Path:
         """Kubeconfig of a user who may do everything."""
         return self.folder / "admin.kubeconfig"
+
+    def read_audit_log(self) -> list[Mapping[str, Any]]:
+        """Read the requests of the audited service accounts that have been answered so far."""
+        log = self.folder / "audit.log"
+        lines = log.read_bytes().splitlines(keepends=True) if log.exists() else []
+        return [msgspec.json.decode(line) for line in lines if line.endswith(b"\n")]
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
         """Write a kubeconfig with a client certificate for a user; RBAC tells what they may do."""

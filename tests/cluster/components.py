@@ -1,5 +1,6 @@
 """The command lines of a control plane's programs."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,8 @@ from tests.cluster.binaries import Binaries
 from tests.cluster.pki import Authority, build_kubeconfig, generate_key_pair
 
 ADMIN_GROUP = "system:masters"
+AUDITED_NAMESPACE = "vkubelet-system"
+"""Requests of its service accounts are in the audit log."""
 SERVICE_IP = "10.96.0.1"
 _SERVICE_RANGE = "10.96.0.0/16"
 _SERVER_NAMES = (
@@ -19,6 +22,17 @@ _SERVER_NAMES = (
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 )
+
+
+_AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "Metadata", "userGroups": [f"system:serviceaccounts:{AUDITED_NAMESPACE}"]},
+        {"level": "None"},
+    ],
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +81,7 @@ class ControlPlane:
             ),
         }.items():
             pair.write(self.folder, name)
+        (self.folder / "audit-policy.json").write_text(json.dumps(_AUDIT_POLICY))
         self.write_kubeconfig("admin", "kubernetes-admin", [ADMIN_GROUP])
         for user in ("kube-controller-manager", "kube-scheduler"):
             self.write_kubeconfig(user, f"system:{user}")
@@ -129,6 +144,8 @@ class ControlPlane:
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
             f"--proxy-client-cert-file={folder / 'front-proxy-client.crt'}",
             f"--proxy-client-key-file={folder / 'front-proxy-client.key'}",
+            f"--audit-policy-file={folder / 'audit-policy.json'}",
+            f"--audit-log-path={folder / 'audit.log'}",
             "--enable-aggregator-routing=true",
             "--shutdown-delay-duration=0s",
             "--shutdown-send-retry-after=true",  # else it waits 60 s for watches to end

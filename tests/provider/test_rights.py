@@ -78,7 +78,7 @@ async def test_somebody_elses_rights() -> None:
 
 def texts(**settings: object) -> set[str]:
     given = {
-        "system_namespace": "vk",
+        "lock": NamespacedName("vk", "vkubelet-cloud"),
         "signer_name": None,
         "approves": False,
         "watches_namespaces": False,
@@ -89,7 +89,10 @@ def texts(**settings: object) -> set[str]:
 
 def test_what_is_needed_at_home_depends_on_what_is_asked_for() -> None:
     least = texts()
-    assert {"create pods/eviction", "update leases.coordination.k8s.io in namespace vk"} <= least
+    assert {
+        "create pods/eviction",
+        "update leases.coordination.k8s.io vkubelet-cloud in namespace vk",
+    } <= least
     assert texts(watches_namespaces=True) - least == {"list namespaces", "watch namespaces"}
     signed = texts(signer_name="x/y")
     assert signed - least == {
@@ -108,6 +111,6 @@ def test_what_is_needed_at_home_depends_on_what_is_asked_for() -> None:
 def test_rights_on_dependents() -> None:
     rights = set(map(str, dependent_rights("a", tokens=False)))
     assert "watch secrets in namespace a" in rights
-    assert "get configmaps in namespace a" in rights
+    assert "list configmaps in namespace a" in rights
     more = set(map(str, dependent_rights("a", tokens=True)))
     assert more - rights == {"create serviceaccounts/token in namespace a"}
