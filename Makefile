@@ -39,6 +39,7 @@ binaries: $(INSTALLED) ## Build the control plane, kubectl and what tests need b
 	@$(BIN)/python -m tests.cluster.binaries
 	@$(BIN)/python -m tests.cluster.metrics_server
 	@$(BIN)/python -m tests.cluster.vk_suite.program
+	@$(BIN)/python -m tests.cluster.helm
 
 check: $(INSTALLED) ## Format, lint, types, layers
 	$(BIN)/ruff format --check

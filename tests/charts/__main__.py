@@ -6,7 +6,8 @@ from pathlib import Path
 
 from tests.charts.rendering import HOME, REMOTE
 from tests.charts.values_schema import render
-from tests.cluster.helm import HelmMissingError, locate
+from tests.cluster.go_program import ProgramMissingError
+from tests.cluster.helm import PROGRAM
 
 DIST = Path(__file__).parents[2] / "dist"
 
@@ -16,8 +17,8 @@ def main() -> int:
     for file, text in render():
         file.write_text(text, encoding="utf-8")
     try:
-        helm = locate()
-    except HelmMissingError as error:
+        helm = PROGRAM.locate()
+    except ProgramMissingError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     command = [str(helm), "package", str(HOME), str(REMOTE), f"--destination={DIST}"]

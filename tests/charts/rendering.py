@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from tests.cluster.binaries import DEFAULT_VERSION
-from tests.cluster.helm import locate
+from tests.cluster.helm import PROGRAM
 
 CHARTS = Path(__file__).parents[2] / "charts"
 HOME = CHARTS / "vkubelet"
@@ -35,7 +35,7 @@ def merge(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
 def run_helm(*arguments: str, values: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
     """Run helm with values on its standard input."""
     return subprocess.run(
-        [locate(), *arguments, "--values=-"],
+        [PROGRAM.locate(), *arguments, "--values=-"],
         input=yaml.safe_dump(dict(values)),
         capture_output=True,
         text=True,
