@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from tests.cluster.streaming.legs import Client, Shell, open_terminal
+from tests.cluster.streaming.legs import Client, Shell, Terminal, open_terminal
 from tests.cluster.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -86,15 +86,19 @@ async def test_a_client_that_is_killed_takes_its_command_along(
     await wait_until(gone, "the end of the command", timeout_seconds=10)
 
 
+async def wait_for_size(terminal: Terminal, *, rows: int, columns: int) -> None:
+    """Wait in the shell: a size travels on a stream of its own, and comes when it comes."""
+    wait = f"until [ \"$(stty size)\" = '{rows} {columns}' ]; do sleep 0.1; done"
+    terminal.type(f"{wait}; echo $(({rows}*1000+1))\n")
+    await terminal.expect(f"{rows}001")
+
+
 async def test_a_terminal(shell: Shell, client: Client) -> None:
     args = ("exec", "-it", shell.name, f"-n={shell.namespace}", "--", "sh")
     async with open_terminal(shell.leg.cluster, client, *args) as terminal:
-        terminal.type("stty size\n")
-        await terminal.expect("30 100")
+        await wait_for_size(terminal, rows=30, columns=100)
         terminal.resize(120, 40)
-        wait = "until [ \"$(stty size)\" = '40 120' ]; do sleep 0.1; done"
-        terminal.type(f"{wait}; echo $((6*7))\n")
-        await terminal.expect("42")
+        await wait_for_size(terminal, rows=40, columns=120)
         terminal.type("exit 6\n")
         assert await terminal.wait() == 6
 
