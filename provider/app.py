@@ -30,6 +30,7 @@ from provider.nodes.remote_nodes import NodePlan, RemoteNodes
 from provider.peering import Peering
 from provider.pods.namespaces import BASELINE, PRIVILEGED, RemoteNamespaces
 from provider.pods.remote_pods import RemotePods
+from provider.pods.removal import NamespaceRemoval
 from provider.pods.usage import OwnUsage, RemoteUsage
 from provider.reflection.dependents import Dependents
 from provider.remote import RemoteProvider
@@ -296,7 +297,10 @@ def build_provider(
         if ignores_others
         else RemoteUsage(remote, peering, nodes.ledger)
     )
-    return RemoteProvider(remote, nodes, usage, pods, dependents)
+    removal = None
+    if not is_scoped:  # else they are made by whoever owns the remote cluster
+        removal = NamespaceRemoval(home, remote, peering, namespaces, pods.followed)
+    return RemoteProvider(remote, nodes, usage, pods, dependents, removal=removal)
 
 
 def build_certificates(home: KubeClient, config: Config, peering: Peering) -> CertificateSource:

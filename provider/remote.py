@@ -1,7 +1,7 @@
 """The remote cluster as a provider: implements the interface over nodes, pods and streams."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import NoReturn
 
@@ -9,6 +9,7 @@ from provider.acceptance import wait_accepted
 from provider.errors import MissingRightsError
 from provider.nodes.remote_nodes import RemoteNodes
 from provider.pods.remote_pods import RemotePods
+from provider.pods.removal import NamespaceRemoval
 from provider.pods.usage import HomeUsage, OwnUsage, RemoteUsage
 from provider.reachability import Reachability
 from provider.reflection.dependents import Dependents
@@ -48,6 +49,8 @@ class RemoteProvider:
         usage: RemoteUsage | OwnUsage,
         pods: RemotePods,
         dependents: Dependents,
+        *,
+        removal: NamespaceRemoval | None = None,
     ) -> None:
         self._client = client
         self._nodes = nodes
@@ -55,6 +58,7 @@ class RemoteProvider:
         self._home_usage = HomeUsage(nodes.ledger)
         self._pods = pods
         self._dependents = dependents
+        self._removal = removal
         self._events = RemoteEvents(client, pods.tell)
         pods.followed.add_handler(self._events.handle_remote_pod)
         nodes.add_selection_handler(pods.handle_selection)
@@ -91,7 +95,7 @@ class RemoteProvider:
             self._nodes.informer.add_failure_handler(report("nodes"))
             self._usage.report_failures(report)
             self._pods.followed.report_failures(report)
-            for name, run in (
+            parts: list[tuple[str, Callable[[], Awaitable[NoReturn]]]] = [
                 ("remote nodes", self._nodes.informer.run),
                 ("remote usage", self._usage.run),
                 ("remote pods", self._pods.run),
@@ -99,7 +103,10 @@ class RemoteProvider:
                 ("remote events", self._events.run),
                 ("remote streams", self._streams.run),
                 ("remote stats", self._stats.run),
-            ):
+            ]
+            if self._removal is not None:
+                parts.append(("remote namespaces", self._removal.run))
+            for name, run in parts:
                 group.create_task(run_component(name, run), name=name)
         raise AssertionError("the tasks above end only by an exception")
 

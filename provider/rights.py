@@ -30,6 +30,9 @@ MAX_ASKED = 10
 SIGNERS = Resource("certificates.k8s.io", "v1", "signers", "Signer", namespaced=False)
 """Only a name in rights: who signs certificates."""
 
+ANYTHING = Resource("*", "*", "*", "*")
+"""Only in rights: objects of every kind."""
+
 
 @dataclass(frozen=True, slots=True)
 class Right:
@@ -166,6 +169,21 @@ def remote_rights(namespaces: Sequence[str] = ()) -> tuple[Right, ...]:
             *_rights("list watch", EVENTS, namespace=namespace),
         )
     return rights
+
+
+def removal_rights_at_home(namespaces: Sequence[str] = ()) -> tuple[Right, ...]:
+    """
+    List what is needed at home to see that a namespace is gone, so that the remote one may go.
+
+    Args:
+        namespaces: Those that are reflected; none: they aren't known by name.
+    """
+    return tuple(Right("get", NAMESPACES, name=name) for name in namespaces or ("",))
+
+
+def removal_rights_in_remote() -> tuple[Right, ...]:
+    """List what is needed in the remote cluster to remove namespaces that are of no use."""
+    return (*_rights("list delete", NAMESPACES), *_rights("list", ANYTHING))
 
 
 def explain_missing(rights: Sequence[Right]) -> str:

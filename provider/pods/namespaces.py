@@ -72,6 +72,15 @@ def build_namespace(
     }
 
 
+def home_namespace_of(namespace: KubeObject, peering: Peering) -> str | None:
+    """Name the home namespace that a remote one was made for; None if it's none that we made."""
+    metadata = namespace["metadata"]
+    if not peering.owns_labels(metadata.get("labels", {})):
+        return None
+    home_namespace: str | None = metadata.get("annotations", {}).get(HOME_NAMESPACE)
+    return home_namespace
+
+
 def build_anchor(namespace: str, peering: Peering) -> KubeObject:
     """
     Build the ConfigMap that controls the reflected pods of a namespace.

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from provider.bound_pods import list_pods_on
 from provider.peering import Peering
+from provider.pods.namespaces import home_namespace_of
 from vkubelet.kube.client import KubeClient
 from vkubelet.kube.objects import (
     CONFIG_MAPS,
@@ -74,13 +75,19 @@ async def take_inventory(
         tuple(home_pods),
         tuple(await remote.list(PODS, label_selector=peering.label_selector)),
         await _find(remote, CONFIG_MAPS, peering),
-        await _find(remote, NAMESPACES, peering),
+        await _find_namespaces(remote, peering),
     )
 
 
 async def _find(client: KubeClient, resource: Resource, peering: Peering) -> tuple[Found, ...]:
     objects = await client.list(resource, label_selector=peering.label_selector)
     return tuple(name_object(resource, obj) for obj in objects)
+
+
+async def _find_namespaces(remote: KubeClient, peering: Peering) -> tuple[Found, ...]:
+    labelled = await remote.list(NAMESPACES, label_selector=peering.label_selector)
+    made = (obj for obj in labelled if home_namespace_of(obj, peering) is not None)
+    return tuple(name_object(NAMESPACES, obj) for obj in made)
 
 
 def name_object(resource: Resource, obj: KubeObject) -> Found:

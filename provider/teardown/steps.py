@@ -9,6 +9,7 @@ from typing import TypeVar
 from provider.bound_pods import list_pods_on
 from provider.labels import HOME_POD_UID
 from provider.peering import Peering
+from provider.pods.remnants import Kinds, discover_kinds, remove_namespace
 from provider.teardown.inventory import (
     Found,
     Inventory,
@@ -16,7 +17,6 @@ from provider.teardown.inventory import (
     take_inventory,
 )
 from provider.teardown.liveness import NODE_LEASES
-from provider.teardown.remnants import discover_kinds
 from vkubelet.kube.client import KubeClient, PatchType
 from vkubelet.kube.errors import ConflictError, KubeError, NotFoundError, TooManyRequestsError
 from vkubelet.kube.eviction import evict_pod
@@ -171,17 +171,22 @@ class Teardown:
                 self._say(f"remote: {config_map} is removed")
         kinds = await discover_kinds(remote) if inventory.namespaces else None
         for namespace in inventory.namespaces:
-            if kinds is None:
-                break
-            try:
-                foreign = await kinds.find_foreign(remote, namespace.key.name, self._peering)
-            except KubeError as error:
-                self._leave(f"remote: {namespace} is left: what it holds can't be seen: {error}")
-                continue
-            if foreign is not None:
-                self._say(f"remote: {namespace} is left: it holds {foreign}, which isn't ours")
-            elif await _delete(remote, namespace):
-                self._say(f"remote: {namespace} is removed")
+            if kinds is not None:
+                await self._remove_namespace(remote, namespace, kinds)
+
+    async def _remove_namespace(self, remote: KubeClient, namespace: Found, kinds: Kinds) -> None:
+        name = namespace.key.name
+        try:
+            foreign = await remove_namespace(remote, name, kinds, self._peering, uid=namespace.uid)
+        except (NotFoundError, ConflictError):
+            return  # gone, or another one
+        except KubeError as error:
+            self._leave(f"remote: {namespace} is left: what it holds can't be seen: {error}")
+            return
+        if foreign is not None:
+            self._say(f"remote: {namespace} is left: it holds {foreign}, which isn't ours")
+        else:
+            self._say(f"remote: {namespace} is removed")
 
     async def _end_remote_pods(self) -> bool:
         """Delete all remote pods and wait until they are gone; whether they are."""

@@ -9,7 +9,12 @@ import yaml
 
 from provider.app import list_home_rights
 from provider.config import NamespaceConfig, ServingConfig
-from provider.rights import dependent_rights, remote_rights
+from provider.rights import (
+    dependent_rights,
+    remote_rights,
+    removal_rights_at_home,
+    removal_rights_in_remote,
+)
 from tests.charts.rendering import HOME, LEAST, NAMESPACE, REMOTE, find, is_hook, merge, render
 from tests.charts.rules import Grant, as_grants, read_grants
 from vkubelet.kube.objects import NamespacedName
@@ -35,6 +40,7 @@ def needed_at_home(values: Mapping[str, Any], namespace: str = NAMESPACE) -> set
     )
     rights = list_home_rights(namespaces, serving, lock)
     tokens = config.get("pods", {}).get("apiAccess") == "home"
+    rights += removal_rights_at_home(namespaces.names if namespaces.all_named else ())
     for name in namespaces.names if namespaces.all_named else ("",):
         rights += dependent_rights(name, tokens=tokens)
     return as_grants(rights) - BY_BUILT_IN_ROLE
@@ -106,6 +112,16 @@ def test_the_documented_role_of_a_namespace() -> None:
 def test_the_documented_roles_of_the_remote_cluster() -> None:
     objects = list(yaml.safe_load_all((RBAC / "remote.yaml").read_text()))
     assert read_grants(objects, "vkubelet") - METRICS == as_grants(remote_rights())
+
+
+def test_the_documented_role_that_lets_namespaces_be_removed() -> None:
+    objects = list(yaml.safe_load_all((RBAC / "remote-removal.yaml").read_text()))
+    wanted = as_grants(removal_rights_in_remote())
+    assert read_grants(objects, "vkubelet") == wanted
+    granted = read_grants(
+        render(REMOTE, {"peering": "cloud", "teardown": True}), "vkubelet-remote-cloud"
+    )
+    assert wanted <= granted
 
 
 def test_teardown_has_the_documented_rights() -> None:

@@ -13,6 +13,8 @@ from provider.rights import (
     find_missing_rights,
     home_rights,
     remote_rights,
+    removal_rights_at_home,
+    removal_rights_in_remote,
 )
 from tests.fakes.api_server import ApiCall, FakeApiServer
 from vkubelet.kube.objects import NODES, PODS, KubeObject, NamespacedName
@@ -114,3 +116,11 @@ def test_rights_on_dependents() -> None:
     assert "list configmaps in namespace a" in rights
     more = set(map(str, dependent_rights("a", tokens=True)))
     assert more - rights == {"create serviceaccounts/token in namespace a"}
+
+
+def test_what_the_removal_of_namespaces_takes() -> None:
+    at_home = [str(right) for right in removal_rights_at_home(["a", "b"])]
+    assert at_home == ["get namespaces a", "get namespaces b"]
+    assert [str(right) for right in removal_rights_at_home()] == ["get namespaces"]
+    there = [str(right) for right in removal_rights_in_remote()]
+    assert there == ["list namespaces", "delete namespaces", "list *.*"]

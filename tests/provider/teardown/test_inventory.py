@@ -7,6 +7,7 @@ async def test_finds_what_is_ours_on_both_sides() -> None:
     async with open_world() as world:
         world.leave_peering("web")
         world.home.put(build_home_pod("elsewhere", node="real"))
+        world.remote.put(build("Namespace", "made-beforehand-with-our-labels"))
         found = await world.look()
         assert [str(node) for node in found.nodes] == ["Node cloud"]
         assert [pod["metadata"]["name"] for pod in found.home_pods] == ["web"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from provider.labels import HOME_POD_UID
+from provider.pods.namespaces import build_namespace
 from provider.teardown.inventory import Inventory, take_inventory
 from provider.teardown.steps import Teardown
 from tests.fakes.api_server import ApiCall, FakeApiServer
@@ -73,7 +74,7 @@ class World:
         self.home.put(build("Node", "cloud"))
         self.home.put(build("Node", "real", ours=False))
         self.home.put(build("Lease", "cloud", "kube-node-lease", ours=False))
-        self.remote.put(build("Namespace", "demo-home"))
+        self.remote.put(build_namespace("demo-home", "demo", PEERING))
         self.remote.put(build("ConfigMap", "vkubelet-cloud", "demo-home"))
         self.remote.put(build("ConfigMap", "kube-root-ca.crt", "demo-home", ours=False))
         for name in pods:

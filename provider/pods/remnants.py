@@ -1,4 +1,8 @@
-"""What a remote namespace holds that isn't ours: found by discovery, as it may be of any kind."""
+"""
+Removing remote namespaces, each only if it holds nothing of others.
+
+What it holds is found by discovery, as it may be of any kind.
+"""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -6,7 +10,13 @@ from typing import Any
 
 from provider.peering import Peering
 from vkubelet.kube.client import KubeClient
-from vkubelet.kube.objects import KubeObject, Resource, decode_object
+from vkubelet.kube.objects import (
+    NAMESPACES,
+    KubeObject,
+    NamespacedName,
+    Resource,
+    decode_object,
+)
 
 MADE_BY_THE_CLUSTER = {
     ("", "configmaps"): frozenset({"kube-root-ca.crt"}),
@@ -42,6 +52,26 @@ class Kinds:
                     continue
                 return f"{resource.kind} {metadata['name']}"
         return None
+
+
+async def remove_namespace(
+    client: KubeClient, name: str, kinds: Kinds, peering: Peering, *, uid: str
+) -> str | None:
+    """
+    Remove a remote namespace with all that is ours in it, unless it holds something of others.
+
+    Returns:
+        What keeps it; None if it's being removed.
+
+    Raises:
+        NotFoundError: If it's gone already.
+        ConflictError: If it's another one of that name by now.
+        KubeError: If what it holds can't be seen.
+    """
+    foreign = await kinds.find_foreign(client, name, peering)
+    if foreign is None:
+        await client.delete(NAMESPACES, NamespacedName("", name), uid=uid)
+    return foreign
 
 
 async def discover_kinds(client: KubeClient) -> Kinds:
