@@ -10,10 +10,10 @@ JOBS ?= 3
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help binaries check test e2e soak charts demo bench clusters lock clean
+.PHONY: help binaries check test e2e soak charts image image-lock demo bench clusters lock clean
 
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 	@echo "Variables: PYTHON, KUBERNETES_VERSION, VKUBELET_CACHE, ARGS (test, bench), JOBS (test), MAPPING and EXIT (demo), QUICK (bench)"
 
 # Made anew when it's missing, doesn't run, or is of too old a Python.
@@ -61,6 +61,12 @@ soak: binaries ## Faults of every kind while pods come and go; CHAOS_SECONDS=360
 charts: binaries ## Write the charts' schemas, test the charts, package them into dist
 	@$(BIN)/python -m tests.charts
 	$(BIN)/python -m pytest tests/charts $(ARGS)
+
+image: $(INSTALLED) ## Build the container image into dist, without a container engine; needs Debian 12
+	@$(BIN)/python -m image build
+
+image-lock: $(INSTALLED) ## Pin anew what is in the image: what Debian offers now, and requirements-lock.txt
+	@$(BIN)/python -m image lock
 
 demo: binaries ## Two clusters, a virtual node and a pod across; EXIT=1 ends by itself
 	@$(BIN)/python -m tests.demo
