@@ -5,12 +5,12 @@ import contextlib
 import logging
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NoReturn, cast
 
 from aiohttp import web
 
 from vkubelet.server.policy import ServerPolicy
+from vkubelet.server.strangers import Stranger, Strangers
 from vkubelet.server.tls import ServingTls
 
 logger = logging.getLogger(__name__)
@@ -22,13 +22,6 @@ KEEPALIVE_PROBES = 3
 
 ACCEPT_RETRY_SECONDS = 1.0
 """Pause when the process has no file descriptor left."""
-
-
-@dataclass(slots=True)
-class StrangerBudget:
-    """Bytes that all strangers of a port hold together."""
-
-    left: int
 
 
 class StrangerGuard(asyncio.Protocol):
@@ -43,14 +36,18 @@ class StrangerGuard(asyncio.Protocol):
     """
 
     def __init__(
-        self, http_protocol: asyncio.Protocol, max_bytes: int, budget: StrangerBudget
+        self,
+        http_protocol: asyncio.Protocol,
+        stranger: Stranger,
+        strangers: Strangers,
+        max_bytes: int,
     ) -> None:
         self.transport: asyncio.Transport | None = None
         self.settled = asyncio.Event()
         self._http = http_protocol
+        self._stranger = stranger
+        self._strangers = strangers
         self._max_bytes = max_bytes
-        self._bytes = 0
-        self._budget = budget
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Pass on."""
@@ -59,9 +56,8 @@ class StrangerGuard(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass on what is within the caps."""
-        self._bytes += len(data)
-        self._budget.left -= len(data)
-        if self._bytes > self._max_bytes or self._budget.left < 0:
+        held = self._strangers.hold(self._stranger, len(data))
+        if not held or self._stranger.held_bytes > self._max_bytes:
             logger.warning("connection cut off: too much was sent before the caller was known")
             if self.transport is not None:
                 self.transport.abort()
@@ -92,24 +88,34 @@ class StrangerGuard(asyncio.Protocol):
         self._settle()
 
     def _settle(self) -> None:
-        self._budget.left += self._bytes
-        self._bytes = 0
+        self._strangers.remove(self._stranger)
         self.settled.set()
 
 
 class Connections:
     """Accepts connections and keeps them within the policy's limits."""
 
-    def __init__(self, tls: ServingTls, policy: ServerPolicy) -> None:
+    def __init__(self, tls: ServingTls, policy: ServerPolicy, strangers: Strangers) -> None:
+        """
+        Make those of one port.
+
+        Args:
+            tls: For handshakes.
+            policy: The limits.
+            strangers: Of all ports.
+        """
         self._tls = tls
         self._policy = policy
-        self._strangers: dict[asyncio.Task[None], None] = {}
-        self._budget = StrangerBudget(policy.max_stranger_bytes)
+        self._strangers = strangers
         self._busy: set[asyncio.BaseTransport] = set()
         self._full = False
 
     async def accept(self, listener: socket.socket, server: web.Server) -> NoReturn:
-        """Accept connections for a server until cancelled; those of strangers end with it."""
+        """
+        Accept connections for a server until cancelled; those of strangers end with it.
+
+        Other tasks get a turn after each, as connections may come faster than they are accepted.
+        """
         loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as group:
             while True:
@@ -120,31 +126,34 @@ class Connections:
                     await asyncio.sleep(ACCEPT_RETRY_SECONDS)
                     continue
                 if self._has_room(server):
-                    task = group.create_task(self._admit(connection, server), name="connection")
-                    self._strangers[task] = None
-                    task.add_done_callback(self._forget)
+                    self._receive(connection, server, group)
                 else:
                     connection.close()
+                await asyncio.sleep(0)
 
     def _has_room(self, server: web.Server) -> bool:
         was_full = self._full
         self._full = len(server.connections) >= self._policy.max_connections
         if self._full and not was_full:
             logger.warning("%d connections are open: more are refused", len(server.connections))
-        while len(self._strangers) >= self._policy.max_strangers:
-            oldest = next(iter(self._strangers))
-            oldest.cancel()
-            self._forget(oldest)
         return not self._full
 
-    def _forget(self, task: asyncio.Task[None]) -> None:
-        self._strangers.pop(task, None)
+    def _receive(
+        self, connection: socket.socket, server: web.Server, group: asyncio.TaskGroup
+    ) -> None:
+        def cut_off() -> None:
+            task.cancel()
 
-    async def _admit(self, connection: socket.socket, server: web.Server) -> None:
+        stranger = Stranger(port=self, cut_off=cut_off)
+        guard = StrangerGuard(server(), stranger, self._strangers, self._policy.max_head_bytes)
+        task = group.create_task(self._admit(connection, guard), name="connection")
+        self._strangers.add(stranger)
+        task.add_done_callback(lambda _: self._strangers.remove(stranger))
+
+    async def _admit(self, connection: socket.socket, guard: StrangerGuard) -> None:
         """Shake hands and wait for a first request of somebody we know."""
         loop = asyncio.get_running_loop()
         _set_keepalive(connection)
-        guard = StrangerGuard(server(), self._policy.max_head_bytes, self._budget)
         client_ca = self._tls.client_ca
         try:
             async with asyncio.timeout(self._policy.first_request_seconds):

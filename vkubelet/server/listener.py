@@ -66,7 +66,7 @@ async def serve_node(
     """
     context = NodeContext(node_name=node_name, services=services)
     with contextlib.closing(_listen(host, port)) as listener:
-        connections = Connections(tls, services.policy)
+        connections = Connections(tls, services.policy, services.strangers)
         runner = web.AppRunner(
             _build_application(context, connections, tls),
             access_log=None,

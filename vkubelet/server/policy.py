@@ -6,7 +6,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPolicy:
     """
-    Limits of one node's port.
+    Limits of the nodes' ports.
 
     Attributes:
         handshake_seconds: For the TLS handshake.
@@ -19,9 +19,10 @@ class ServerPolicy:
         stdin_discard_seconds: After the command: throw away stdin at most so long.
         shutdown_seconds: For streams to end when the server stops.
         max_connections: Connections of one node.
-        max_strangers: Connections that nobody has been authenticated on; the oldest yields.
+        max_strangers: Connections of all nodes that nobody has been authenticated on; the oldest
+            yields.
         max_head_bytes: Bytes of a stranger, as MaxHeaderBytes of a kubelet.
-        max_stranger_bytes: The same, of all strangers together.
+        max_stranger_bytes: The same, of all strangers of all nodes; who holds most yields.
     """
 
     handshake_seconds: float = 10.0

@@ -12,6 +12,7 @@ from vkubelet.server.cpu_rates import CpuRates
 from vkubelet.server.interruption import OpenStreams
 from vkubelet.server.lookup import PodLookup
 from vkubelet.server.policy import ServerPolicy
+from vkubelet.server.strangers import Strangers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,7 @@ class KubeletServices:
         authenticator: Finds out who calls.
         authorizer: Decides what callers may do.
         policy: Limits and time-outs.
+        strangers: Connections of unknown callers, within the policy's limits.
         capacity: Gives the capacity of a node, quantities by resource.
     """
 
@@ -33,7 +35,14 @@ class KubeletServices:
     authenticator: Authenticator
     authorizer: Authorizer
     policy: ServerPolicy = field(default_factory=ServerPolicy)
+    strangers: Strangers = field(init=False)
     capacity: Callable[[str], Mapping[str, str]] = lambda _node: {}
+
+    def __post_init__(self) -> None:
+        strangers = Strangers(
+            max_strangers=self.policy.max_strangers, max_bytes=self.policy.max_stranger_bytes
+        )
+        object.__setattr__(self, "strangers", strangers)  # frozen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

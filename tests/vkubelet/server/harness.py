@@ -253,6 +253,7 @@ class Harness:
     provider: FakeProvider
     pods: FakeLookup
     tls: ServingTls
+    services: KubeletServices
     server: NodeServer
 
     @property
@@ -304,4 +305,4 @@ async def serve(
             capacity=lambda _node: capacity or {},
         )
         async with serve_node(NODE, host="127.0.0.1", port=0, tls=tls, services=services) as server:
-            yield Harness(folder, api, provider, pods, tls, server)
+            yield Harness(folder, api, provider, pods, tls, services, server)

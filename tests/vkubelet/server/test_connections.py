@@ -1,5 +1,6 @@
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -11,6 +12,7 @@ from tests.vkubelet.server.harness import (
     Harness,
     serve,
 )
+from vkubelet.server.listener import serve_node
 from vkubelet.server.policy import ServerPolicy
 
 pytestmark = pytest.mark.virtual_time
@@ -120,6 +122,47 @@ async def test_strangers_yield_to_newer_ones(tmp_path: Path) -> None:
             assert await read_to_end(reader) == b""
         for _, writer in opened:
             writer.transport.abort()
+
+
+async def test_the_ports_of_all_nodes_share_the_room(tmp_path: Path) -> None:
+    async with (
+        serve(tmp_path, policy=ServerPolicy(max_strangers=4)) as node,
+        serve_node(
+            "virtual-1", host="127.0.0.1", port=0, tls=node.tls, services=node.services
+        ) as other,
+    ):
+        tasks = len(asyncio.all_tasks())
+        waiting = await asyncio.open_connection("127.0.0.1", other.port)
+        crowd = [await asyncio.open_connection("127.0.0.1", node.server.port) for _ in range(5)]
+        for reader, _ in crowd[:2]:
+            assert await read_to_end(reader) == b""
+        assert len(asyncio.all_tasks()) == tasks + 4
+        assert not waiting[0].at_eof()
+        for _, writer in (waiting, *crowd):
+            writer.transport.abort()
+
+
+async def test_large_heads_cost_those_who_send_them(tmp_path: Path) -> None:
+    policy = ServerPolicy(max_stranger_bytes=4096)
+    async with serve(tmp_path, policy=policy) as node:
+        context = node.context(None)
+        reader, writer = await asyncio.open_connection("127.0.0.1", node.server.port, ssl=context)
+        writer.write(b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 4000)
+        await writer.drain()
+        assert await get_health(node, node.context()) == 200
+        assert await read_to_end(reader) == b""
+        writer.transport.abort()
+
+
+async def test_others_have_turns_while_connections_pour_in(node: Harness) -> None:
+    tasks = len(asyncio.all_tasks())
+    poured = [socket.create_connection(("127.0.0.1", node.server.port)) for _ in range(200)]
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert tasks < len(asyncio.all_tasks()) < tasks + 100
+    assert await get_health(node, node.context()) == 200
+    for connection in poured:
+        connection.close()
 
 
 async def test_a_crowd_that_says_nothing_leaves_room(tmp_path: Path) -> None:
