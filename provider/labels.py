@@ -29,6 +29,8 @@ HOME_NAMESPACE = "vkubelet.io/home-namespace"
 """Annotation: namespace of the home pod; the downward API reads it."""
 HOME_NAME = "vkubelet.io/home-name"
 """Annotation: name of the home pod."""
+HOME_GENERATION = "vkubelet.io/home-generation"
+"""Annotation: metadata.generation of the home pod that the remote pod has been made to be as."""
 
 APPLIED = "vkubelet.io/applied"
 """Annotation: what was asked for of the remote pod last, JSON."""

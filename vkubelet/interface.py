@@ -102,6 +102,8 @@ class PodStatus:
         unschedulable: Whether no place is found for what is behind.
         restarts: Restarts, by container, that the home pod had shown when this was made in place of
             what had been lost; to be kept where a restart of the process doesn't lose them.
+        generation: metadata.generation of the home pod whose spec this status goes by; None while
+            that isn't known.
     """
 
     ref: PodRef
@@ -110,6 +112,7 @@ class PodStatus:
     deletion_timestamp: str | None = None
     unschedulable: bool = False
     restarts: Mapping[str, int] = field(default_factory=dict)
+    generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

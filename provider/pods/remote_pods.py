@@ -15,7 +15,7 @@ from provider.reflection.dependents import Dependents
 from provider.translation.changes import find_changes, is_placed_otherwise
 from provider.translation.pod import TranslatedPod
 from provider.translation.restarts import note_restarts, read_restarts
-from provider.translation.status import is_unschedulable
+from provider.translation.status import is_unschedulable, read_observed_generation
 from vkubelet.errors import RefusedError, RetryError
 from vkubelet.interface import (
     Gone,
@@ -170,15 +170,19 @@ class RemotePods:
             return
         changes = find_changes(existing, translated.pod, translated.ephemeral_containers)
         refusals: list[RefusedError] = []
+        # The pod itself last: it tells by which generation of the home pod all of this was done.
         for subresource, patch in (
-            ("", changes.pod),
             ("ephemeralcontainers", changes.ephemeral_containers),
             ("resize", changes.resize),
+            ("", changes.pod),
         ):
-            if patch is None:
+            wanted = patch
+            if refusals and patch is changes.pod:
+                wanted = changes.pod_without_generation
+            if wanted is None:
                 continue
             try:
-                await self._patch(key, patch, subresource)
+                await self._patch(key, wanted, subresource)
             except RefusedError as error:  # the others may be taken all the same
                 refusals.append(error)
         if refusals:
@@ -348,6 +352,7 @@ class RemotePods:
             deletion_timestamp=metadata.get("deletionTimestamp"),
             unschedulable=is_unschedulable(pod),
             restarts=read_restarts(metadata),
+            generation=read_observed_generation(pod),
         )
 
     def _on_change(self, old: CachedObject | None, new: CachedObject | None) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from provider.labels import APPLIED
+from provider.labels import APPLIED, HOME_GENERATION
 from vkubelet.kube.objects import KubeObject, encode_object
 from vkubelet.kube.quantity import parse_quantity
 
@@ -55,6 +55,22 @@ class PodChanges:
     pod: KubeObject | None
     ephemeral_containers: KubeObject | None
     resize: KubeObject | None
+
+    @property
+    def pod_without_generation(self) -> KubeObject | None:
+        """`pod`, but for the generation of the home pod: if other changes were refused."""
+        if self.pod is None:
+            return None
+        metadata = dict(self.pod["metadata"])
+        annotations = {
+            key: value
+            for key, value in metadata.pop("annotations", {}).items()
+            if key != HOME_GENERATION
+        }
+        if annotations:
+            metadata["annotations"] = annotations
+        patch = {**self.pod, "metadata": metadata}
+        return None if patch == {"metadata": {"uid": metadata["uid"]}} else patch
 
 
 def note_applied(pod: KubeObject) -> None:

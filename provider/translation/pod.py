@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from provider.labels import (
     DEPENDENTS,
     HOME_CLUSTER,
+    HOME_GENERATION,
     HOME_NAME,
     HOME_NAMESPACE,
     HOME_POD_UID,
@@ -187,6 +188,8 @@ def _build_metadata(home: KubeObject, spec: KubeObject, context: TranslationCont
         HOME_NAMESPACE: home["namespace"],
         HOME_NAME: home["name"],
     }
+    if home.get("generation"):
+        annotations[HOME_GENERATION] = str(home["generation"])
     dependents = find_dependents(spec, context.api_access)
     if dependents:
         annotations[DEPENDENTS] = write_dependents(dependents)

@@ -8,6 +8,7 @@ have put more containers into its pod.
 from collections.abc import Sequence
 from typing import Any
 
+from provider.labels import HOME_GENERATION
 from provider.translation.addresses import CidrRemap, translate_pod_ips
 from provider.translation.messages import CopiedNames, read_copied_names, restore_in_status
 from vkubelet.kube.objects import KubeObject
@@ -84,6 +85,21 @@ def is_unschedulable(remote_pod: KubeObject) -> bool:
         and condition.get("reason") == "Unschedulable"
         for condition in (remote_pod.get("status") or {}).get("conditions") or []
     )
+
+
+def read_observed_generation(remote_pod: KubeObject) -> int | None:
+    """
+    The generation of the home pod that a remote pod's status goes by.
+
+    None while the kubelet over there hasn't seen the remote pod as it is, or never says what it has
+    seen (before v1.34).
+    """
+    metadata = remote_pod["metadata"]
+    text: str = (metadata.get("annotations") or {}).get(HOME_GENERATION, "")
+    observed = (remote_pod.get("status") or {}).get("observedGeneration")
+    if not text.isdecimal() or observed is None or observed < metadata.get("generation", 0):
+        return None
+    return int(text)
 
 
 def _read_names(metadata: KubeObject) -> CopiedNames | None:

@@ -115,6 +115,7 @@ class FakeProvider:
         deletion_timestamp: str | None = None,
         unschedulable: bool = False,
         restarts: Mapping[str, int] | None = None,
+        generation: int | None = None,
     ) -> None:
         """Have something behind a pod, or change it."""
         known = PodStatus(
@@ -124,6 +125,7 @@ class FakeProvider:
             deletion_timestamp=deletion_timestamp,
             unschedulable=unschedulable,
             restarts=restarts or {},
+            generation=generation,
         )
         self.behind[ref] = known
         self.send(known)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, assert_never
 
@@ -96,6 +96,7 @@ class Executor:
         self._events = events
         self._policy = policy
         self._now = now
+        self._keeps_generations = True
 
     async def execute(self, action: Action, case: Case) -> float | None:
         """Take the step; returns after how many seconds the pod wants to be looked at again."""
@@ -193,7 +194,7 @@ class Executor:
 
     async def _show_restart(self, case: Case) -> None:
         wanted = status.restart_lost(case.home, now=self._time())
-        if await self._write_status(case, wanted):
+        if await self._write_own_status(case, wanted):
             self._event(case, "Warning", status.LOST_REASON, str(wanted.fields["message"]))
         case.memory.restarts = status.restart_counts(case.home.get("status") or {})
 
@@ -241,12 +242,12 @@ class Executor:
             restarts=memory.restarts or mine.restarts,
         )
         if wanted is not None:
-            await self._write_status(case, wanted)
+            await self._write_status(case, wanted, _observed_generation(case.home, mine))
         return _wait_seconds(memory)
 
     async def _explain(self, case: Case, reason: str, message: str) -> None:
         wanted = status.explain(case.home, reason, message)
-        if wanted is not None and await self._write_status(case, wanted):
+        if wanted is not None and await self._write_own_status(case, wanted):
             self._event(case, "Warning", reason, message)
 
     async def _placeholder(self, case: Case) -> None:
@@ -254,7 +255,7 @@ class Executor:
         wanted = status.placeholder(
             case.home, address=self._policy.address, condition=condition, now=self._time()
         )
-        if await self._write_status(case, wanted):
+        if await self._write_own_status(case, wanted):
             message = (
                 "pods of DaemonSets aren't run on this node: shown as running, without containers"
             )
@@ -262,7 +263,7 @@ class Executor:
 
     async def _end(self, case: Case) -> None:
         wanted = status.end_lost(case.home, now=self._time())
-        if await self._write_status(case, wanted):
+        if await self._write_own_status(case, wanted):
             self._event(case, "Warning", status.LOST_REASON, str(wanted.fields["message"]))
 
     async def _finalise(self, case: Case) -> None:
@@ -270,7 +271,7 @@ class Executor:
         if case.home["metadata"].get("finalizers"):
             wanted = status.end_deleted(case.home, now=self._time())
             if wanted is not None:
-                await self._write_status(case, wanted)
+                await self._write_own_status(case, wanted)
         metadata = case.pod.metadata
         try:
             await self._client.delete(PODS, metadata.key, uid=metadata.uid, grace_period_seconds=0)
@@ -278,14 +279,20 @@ class Executor:
             logger.debug("%s: gone already: %s", metadata.key, error)
         case.memory.finalised = True
 
-    async def _write_status(self, case: Case, wanted: WantedStatus) -> bool:
+    async def _write_own_status(self, case: Case, wanted: WantedStatus) -> bool:
+        """Write a status that was made here, and so goes by the pod as it is."""
+        return await self._write_status(case, wanted, case.home["metadata"].get("generation"))
+
+    async def _write_status(self, case: Case, wanted: WantedStatus, generation: int | None) -> bool:
         """Write what differs; whether it was. The case then has the pod as it is now."""
         assert case.pod is not None
+        if self._keeps_generations:
+            wanted = replace(wanted, generation=generation)
         patch = build_patch(case.home, wanted, now=self._time())
         if patch is None:
             return False
         memory, metadata = case.memory, case.pod.metadata
-        content = content_of(wanted.fields, (wanted.conditions, wanted.absent))
+        content = content_of(wanted.fields, (wanted.conditions, wanted.absent, wanted.generation))
         if memory.written == (metadata.resource_version, content):
             return False  # the API server drops what is missing: writing again wouldn't help
         try:
@@ -300,6 +307,9 @@ class Executor:
             logger.error("%s: the API server refuses its status: %s", metadata.key, error)  # noqa: TRY400 - no trace needed
             self._warn_once(case, "StatusRefused", str(error))
             return False
+        if wanted.generation is not None and "observedGeneration" not in answer["status"]:
+            logger.info("the home API server doesn't keep pods' observedGeneration")
+            self._keeps_generations = False
         pod = decode_home_pod(encode_object(answer))
         base = metadata.resource_version if memory.overlay is None else memory.overlay.base
         memory.written = (pod.metadata.resource_version, content)
@@ -320,6 +330,19 @@ class Executor:
 
     def _time(self) -> str:
         return format_time(self._now())
+
+
+def _observed_generation(home: KubeObject, behind: Behind) -> int | None:
+    """
+    The generation of the home pod that the status of what is behind goes by.
+
+    A deletion makes a generation, too: it has arrived when what is behind is being deleted.
+    """
+    generation: int | None = home["metadata"].get("generation")
+    if behind.generation is None or generation is None:
+        return None
+    ending = behind.deleting and home["metadata"].get("deletionTimestamp")
+    return generation if ending else min(behind.generation, generation)
 
 
 def _wait_seconds(memory: PodMemory) -> float | None:

@@ -33,6 +33,7 @@ class Behind(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     unschedulable: bool
     started: bool
     restarts: Mapping[str, int] | None = None
+    generation: int | None = None
 
     def decode(self) -> KubeObject:
         """Decode the status, afresh."""
@@ -55,6 +56,7 @@ def remember_status(status: PodStatus) -> Behind:
         terminal=status.status.get("phase") in TERMINAL_PHASES,
         started=has_started({"status": status.status}),
         restarts=status.restarts or None,
+        generation=status.generation,
     )
 
 

@@ -1,6 +1,6 @@
 """The patch that makes a home pod's status as wanted. Pure functions on raw JSON."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,11 +29,13 @@ class WantedStatus:
         fields: Values by field; None takes a field away.
         conditions: Conditions that are ours.
         absent: Types of conditions that are to be taken away.
+        generation: metadata.generation that it was made by; None leaves what is there.
     """
 
     fields: Mapping[str, Any]
     conditions: tuple[Condition, ...] = field(default=())
     absent: tuple[str, ...] = field(default=())
+    generation: int | None = None
 
 
 def conditions_by_type(status: Mapping[str, Any]) -> dict[str, KubeObject]:
@@ -63,7 +65,9 @@ def build_patch(home: KubeObject, wanted: WantedStatus, *, now: str) -> KubeObje
     for name, value in wanted.fields.items():
         if not _same(live.get(name) or None, value or None):
             status[name] = _whole(name, value or None, live)
-    conditions = _changed_conditions(live, wanted.conditions, now)
+    if wanted.generation is not None and live.get("observedGeneration") != wanted.generation:
+        status["observedGeneration"] = wanted.generation
+    conditions = _changed_conditions(live, wanted, now)
     known = conditions_by_type(live)
     conditions += [{"type": name, "$patch": "delete"} for name in wanted.absent if name in known]
     if conditions:
@@ -95,19 +99,26 @@ def _whole(name: str, value: Any, live: Mapping[str, Any]) -> Any:
 
 
 def _changed_conditions(
-    live: Mapping[str, Any], wanted: Iterable[Condition], now: str
+    live: Mapping[str, Any], wanted: WantedStatus, now: str
 ) -> list[KubeObject]:
     known = conditions_by_type(live)
     changed = []
-    for condition in wanted:
+    for condition in wanted.conditions:
         before = known.get(condition.type)
-        if before is not None and copy_condition(before, condition.type) == condition:
+        observed = None if before is None else before.get("observedGeneration")
+        generation = observed if wanted.generation is None else wanted.generation
+        if (
+            before is not None
+            and observed == generation
+            and copy_condition(before, condition.type) == condition
+        ):
             continue
         patch: KubeObject = {
             "type": condition.type,
             "status": condition.status,
             "reason": condition.reason or None,
             "message": condition.message or None,
+            "observedGeneration": generation,
         }
         if before is None:
             patch = {key: value for key, value in patch.items() if value is not None}

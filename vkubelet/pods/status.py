@@ -26,8 +26,8 @@ CONTAINER_STATUSES = tuple(CONTAINERS_OF)
 LOST_REASON = "RemotePodLost"
 TERMINATING_REASON = "RemoteTerminating"
 
-# Set at home by others or by rules of their own. observedGeneration and qosClass are dropped or
-# computed by the API server: a difference there would be written for ever.
+# Set at home by others or by rules of their own: observedGeneration is home's, not the one over
+# there; qosClass is computed by the API server, and a difference would be written for ever.
 _NOT_COPIED = frozenset(
     {
         "conditions",

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.lifecycle.workloads import build, remote_pod
-from tests.cluster.product.cloud import create, wait_pod
+from tests.cluster.product.cloud import condition_of, create, get_pod, wait_pod
 from tests.cluster.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("vkubelet")]
@@ -19,6 +19,7 @@ async def start(home: Cluster, name: str, namespace: str, **spec: Any) -> dict[s
 
 async def test_image_labels_and_annotations(home: Cluster, remote: Cluster, namespace: str) -> None:
     pod = await start(home, "changes", namespace)
+    await wait_observed(home, "changes", namespace, generation=1)
     there = await remote_pod(remote, pod)
     where = (there["metadata"]["name"], f"-n={there['metadata']['namespace']}")
     await remote.kubectl("label", "pod", *where, "of-the-provider=stays")
@@ -40,6 +41,20 @@ async def test_image_labels_and_annotations(home: Cluster, remote: Cluster, name
     await wait_until(changed, "the remote pod is as at home")
     after = await remote_pod(remote, pod)
     assert after["metadata"]["uid"] == there["metadata"]["uid"]
+    await wait_observed(home, "changes", namespace, generation=2)
+
+
+async def wait_observed(home: Cluster, name: str, namespace: str, *, generation: int) -> None:
+    """Wait until the home pod's status says by which generation of it it goes."""
+
+    async def observed() -> bool:
+        pod = await get_pod(home, name, namespace)
+        assert pod["metadata"]["generation"] == generation
+        ready = condition_of(pod, "Ready")
+        status = pod["status"].get("observedGeneration")
+        return bool(status == ready.get("observedGeneration") == generation)
+
+    await wait_until(observed, f"generation {generation} is observed")
 
 
 async def debug(home: Cluster, name: str, namespace: str, profile: str) -> None:

@@ -47,6 +47,7 @@ class ProcessPod:
         self._grace_seconds: float = pod["spec"].get(
             "terminationGracePeriodSeconds", _DEFAULT_GRACE_SECONDS
         )
+        self._generation: int | None = pod["metadata"].get("generation")
         self._stopping = asyncio.Event()
         self._deletion_time: datetime | None = None
         self._kill_timer: asyncio.TimerHandle | None = None
@@ -102,6 +103,13 @@ class ProcessPod:
             self._signal(signal.SIGTERM)
             self._publish(self)
 
+    def take_note(self, pod: KubeObject) -> None:
+        """Have the status say that the pod has been seen as it is now."""
+        generation = pod["metadata"].get("generation")
+        if generation != self._generation:
+            self._generation = generation
+            self._publish(self)
+
     @property
     def node(self) -> str:
         """The node that it runs on."""
@@ -149,6 +157,7 @@ class ProcessPod:
             node=self._placement.node,
             status=status,
             deletion_timestamp=format_time(deleted) if deleted else None,
+            generation=self._generation,
         )
 
     async def _run_init(self) -> bool:

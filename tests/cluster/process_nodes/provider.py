@@ -79,7 +79,7 @@ class ProcessProvider:
         return watch_nodes(self._nodes_file)
 
     async def apply_pod(self, node: str, pod: KubeObject) -> Sequence[str]:
-        """Start the pod's containers, once; later changes of its spec aren't followed."""
+        """Start the pod's containers, once; of later changes of its spec only note is taken."""
         metadata = pod["metadata"]
         ref = PodRef(metadata["namespace"], metadata["name"], metadata["uid"])
         if ref.uid not in self._pods:
@@ -104,6 +104,8 @@ class ProcessProvider:
             self._tasks[ref.uid] = self._task_group.create_task(
                 self._run_pod(process_pod), name=f"pod {ref}"
             )
+        else:
+            self._pods[ref.uid].take_note(pod)
         return list_warnings(pod)
 
     async def delete_pod(self, ref: PodRef, *, grace_period_seconds: int | None) -> None:

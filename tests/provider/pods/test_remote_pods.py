@@ -267,7 +267,7 @@ async def test_a_change_at_home_travels(running: Running, *, watched: bool) -> N
     changed["metadata"]["labels"] = {"app": "other"}
     await running.pods.apply("cloud", changed)
     calls = [call.what for call in running.fake.requests if call.verb == "patch"]
-    assert calls == ["patch pods", "patch pods/ephemeralcontainers", "patch pods/resize"]
+    assert calls == ["patch pods/ephemeralcontainers", "patch pods/resize", "patch pods"]
     assert len(running.fake.objects(PODS)) == 1
     pod = running.fake.get(PODS, "demo-r", "web")
     assert pod["metadata"]["labels"]["app"] == "other"
@@ -395,6 +395,55 @@ async def test_a_refused_change_does_not_hold_up_the_others(running: Running) ->
         await running.pods.apply("cloud", changed)
     pod = running.fake.get(PODS, "demo-r", "web")
     assert pod["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "2"}}
+
+
+async def test_a_status_tells_by_which_generation_of_the_home_pod_it_goes(
+    running: Running,
+) -> None:
+    home = build_home_pod()
+    home["metadata"]["generation"] = 4
+    await running.until(Synced)
+    await running.pods.apply("cloud", home)
+
+    async def generation(observed: int) -> int | None:
+        """What the home pod's generation is, once the kubelet over there has seen so much."""
+        pod = running.fake.get(PODS, "demo-r", "web")
+        running.fake.put({**pod, "status": {"observedGeneration": observed}})
+        while True:
+            event = await running.next()
+            assert isinstance(event, PodStatus)
+            known = running.pods.followed.get(NamespacedName("demo-r", "web"))
+            if known is not None and known.decode().get("status") == {
+                "observedGeneration": observed
+            }:
+                return event.generation
+
+    pod = running.fake.get(PODS, "demo-r", "web")
+    running.fake.put({**pod, "metadata": {**pod["metadata"], "generation": 1}})
+    assert await generation(1) == 4
+    home["metadata"]["generation"] = 5
+    home["spec"]["containers"][0]["image"] = "new"
+    await running.pods.apply("cloud", home)
+    assert await generation(1) is None
+    assert await generation(2) == 5
+
+
+async def test_a_change_that_is_not_taken_whole_is_not_told_as_observed(running: Running) -> None:
+    home = build_home_pod()
+    home["metadata"]["generation"] = 4
+    await apply_and_wait(running, home)
+    running.fake.fail_next("patch pods/resize", 422, message="no", times=2)
+    changed = build_home_pod(
+        containers=[{"name": "main", "image": "any", "resources": {"requests": {"cpu": "2"}}}]
+    )
+    changed["metadata"]["generation"] = 5
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="no"):
+            await running.pods.apply("cloud", changed)
+    assert running.fake.calls("patch pods") == []
+    await running.pods.apply("cloud", changed)
+    annotations = running.fake.get(PODS, "demo-r", "web")["metadata"]["annotations"]
+    assert annotations["vkubelet.io/home-generation"] == "5"
 
 
 async def test_the_last_status_comes_before_the_end(running: Running) -> None:

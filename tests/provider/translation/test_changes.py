@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from provider.labels import APPLIED
+from provider.labels import APPLIED, HOME_GENERATION
 from provider.translation.changes import (
     PodChanges,
     find_changes,
@@ -304,3 +304,23 @@ def test_one_round_of_patches_is_enough(versions: list[tuple[dict[str, str], Kub
         assert find_changes(existing, wanted, ()) == NOTHING
         assert wanted["metadata"]["labels"].items() <= existing["metadata"]["labels"].items()
         assert image_of(existing, "main") == wanted["spec"]["containers"][0]["image"]
+
+
+def test_without_the_generation_all_else_stays() -> None:
+    uid = {"uid": "1"}
+    only: KubeObject = {"metadata": {**uid, "annotations": {HOME_GENERATION: "2"}}}
+    assert PodChanges(only, None, None).pod_without_generation is None
+    assert PodChanges(None, None, None).pod_without_generation is None
+    more = {
+        "metadata": {**uid, "annotations": {HOME_GENERATION: "2", "a": "b"}},
+        "spec": {"activeDeadlineSeconds": 1},
+    }
+    assert PodChanges(more, None, None).pod_without_generation == {
+        "metadata": {**uid, "annotations": {"a": "b"}},
+        "spec": {"activeDeadlineSeconds": 1},
+    }
+    spec = {"metadata": {**uid, "annotations": {HOME_GENERATION: "2"}}, "spec": {"x": 1}}
+    assert PodChanges(spec, None, None).pod_without_generation == {
+        "metadata": uid,
+        "spec": {"x": 1},
+    }

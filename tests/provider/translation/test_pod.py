@@ -121,6 +121,7 @@ def test_an_ordinary_pod_travels_without_a_warning() -> None:
                 "vkubelet.io/virtual-node": "vn",
                 "vkubelet.io/home-namespace": "shop",
                 "vkubelet.io/home-name": "web-1",
+                "vkubelet.io/home-generation": "1",
             },
             "ownerReferences": [ANCHOR],
         },

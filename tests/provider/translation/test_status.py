@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from provider.translation.dependents import DependentNames
-from provider.translation.status import translate_status
+from provider.translation.status import read_observed_generation, translate_status
 
 HOME = {
     "spec": {
@@ -23,6 +23,29 @@ def remote(**status: Any) -> dict[str, Any]:
 
 def condition(kind: str, status: str = "True", **more: Any) -> dict[str, Any]:
     return {"type": kind, "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z", **more}
+
+
+@pytest.mark.parametrize(
+    ("noted", "generation", "observed", "goes_by"),
+    [
+        ("4", 2, 2, 4),
+        ("4", 2, 3, 4),
+        ("4", 2, 1, None),
+        ("4", 2, None, None),
+        ("4", None, 1, 4),
+        (None, 2, 2, None),
+        ("x", 2, 2, None),
+    ],
+)
+def test_the_generation_of_the_home_pod_that_it_goes_by(
+    noted: str | None, generation: int | None, observed: int | None, goes_by: int | None
+) -> None:
+    pod = remote() if observed is None else remote(observedGeneration=observed)
+    if generation is not None:
+        pod["metadata"]["generation"] = generation
+    if noted is not None:
+        pod["metadata"]["annotations"] = {"vkubelet.io/home-generation": noted}
+    assert read_observed_generation(pod) == goes_by
 
 
 def test_a_running_pod() -> None:

@@ -365,6 +365,65 @@ async def test_fields_that_the_api_server_drops_are_not_written_for_ever() -> No
             assert len(fake.calls("patch pods/status")) == 1
 
 
+def build_pod_of(generation: int) -> KubeObject:
+    return build_pod(metadata={"generation": generation})
+
+
+async def test_status_tells_which_generation_of_the_pod_it_goes_by() -> None:
+    provider = FakeProvider(auto=False)
+    provider.show(REF)
+    async with open_world(build_pod_of(2), provider=provider) as world:
+        assert "observedGeneration" not in world.status()
+        provider.show(REF, generation=2)
+        await world.settle()
+        assert world.status()["observedGeneration"] == 2
+        told = {c["type"]: c.get("observedGeneration") for c in world.status()["conditions"]}
+        assert told == {"PodScheduled": None, "Initialized": 2, "ContainersReady": 2, "Ready": 2}
+        writes = len(world.fake.calls("patch pods/status"))
+        provider.show(REF, generation=None)  # it's being changed
+        await world.settle()
+        assert len(world.fake.calls("patch pods/status")) == writes
+        await world.delete(grace=30)
+        await world.settle()
+        assert world.status()["observedGeneration"] == 2
+        provider.show(REF, generation=2, deletion_timestamp=STARTED_AT)
+        await world.settle()
+        assert world.status()["observedGeneration"] == world.pod()["metadata"]["generation"] == 3
+
+
+async def test_status_of_our_own_goes_by_the_pod_as_it_is() -> None:
+    provider = FakeProvider(failures=[RefusedError("No", "no")])
+    async with open_world(build_pod_of(7), provider=provider) as world:
+        assert world.status()["reason"] == "No"
+        assert world.status()["observedGeneration"] == 7
+
+
+async def test_api_server_that_does_not_keep_generations_is_not_told_them_for_ever() -> None:
+    async with FakeApiServer() as fake:
+
+        def drop(call: Any) -> KubeObject:
+            pod = fake.get(PODS, "a", "p")
+            status = {**pod["status"], **call.body["status"]}
+            status.pop("observedGeneration", None)
+            status["conditions"] = [
+                {key: value for key, value in item.items() if key != "observedGeneration"}
+                for item in status.get("conditions", ())
+            ]
+            return fake.put({**pod, "status": status})
+
+        fake.handle("patch pods/status", drop)
+        provider = FakeProvider(auto=False)
+        provider.show(REF, generation=2)
+        async with open_world(build_pod_of(2), fake=fake, provider=provider) as world:
+            for number in range(4):
+                pod = fake.get(PODS, "a", "p")
+                pod["metadata"]["annotations"] = {"edited": str(number)}
+                fake.put(pod)
+                provider.show(REF, generation=2)
+                await world.settle()
+            assert len(fake.calls("patch pods/status")) == 1
+
+
 async def test_others_may_edit_the_pod_meanwhile() -> None:
     provider = FakeProvider()
     async with open_world(build_pod(), provider=provider) as world:

@@ -77,3 +77,21 @@ def test_condition_that_is_as_wanted() -> None:
     assert build_patch(home, WantedStatus({}, (Condition("Ready", "True", "R"),)), now=NOW) is None
     assert conditions_by_type(home["status"]) == {"Ready": ready}
     assert conditions_by_type({"conditions": None}) == {}
+
+
+def test_generation_is_told_of_the_status_and_of_our_conditions() -> None:
+    other = {"type": "PodScheduled", "status": "True", "observedGeneration": 1}
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": BEFORE}
+    home = build_home(conditions=[other, ready])
+    wanted = WantedStatus({}, (Condition("Ready", "True"),), generation=3)
+    patch = build_patch(home, wanted, now=NOW)
+    assert patch is not None
+    after = strategic_merge(home, patch)
+    assert after["status"]["observedGeneration"] == 3
+    assert after["status"]["conditions"] == [other, {**ready, "observedGeneration": 3}]
+    assert build_patch(after, wanted, now=NOW) is None
+    unknown = WantedStatus({}, (Condition("Ready", "False"),))
+    patch = build_patch(after, unknown, now=NOW)
+    assert patch is not None
+    assert "observedGeneration" not in patch["status"]
+    assert patch["status"]["conditions"][0]["observedGeneration"] == 3
