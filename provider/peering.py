@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from provider.labels import HOME_CLUSTER, PEERING
+from provider.labels import HOME_CLUSTER, HOME_NAMESPACE, HOME_POD_UID, PEERING
+from vkubelet.interface import PodRef
 from vkubelet.kube.objects import ObjectMeta
 
 
@@ -39,3 +40,14 @@ class Peering:
     def owns_labels(self, labels: Mapping[str, str]) -> bool:
         """Tell whether an object with these labels is ours."""
         return all(labels.get(key) == value for key, value in self.labels.items())
+
+
+def home_uid_of(metadata: ObjectMeta) -> str:
+    """Return the UID of the home pod of a remote pod; "" if it tells none."""
+    return metadata.labels.get(HOME_POD_UID, "")
+
+
+def home_pod_of(metadata: ObjectMeta) -> PodRef | None:
+    """Name the home pod of a remote pod, as its labels and annotations tell."""
+    namespace, uid = metadata.annotations.get(HOME_NAMESPACE, ""), home_uid_of(metadata)
+    return PodRef(namespace, metadata.name, uid) if namespace and uid else None

@@ -75,6 +75,7 @@ class RemoteProvider:
     def follow_home_pods(self, pods: HomePods) -> None:
         """Take the view of the home pods on our nodes; to be done before anything runs."""
         self._home_usage.follow(pods)
+        self._pods.follow_home_pods(pods)
         self._dependents.follow_home_pods(pods)
         self._events.follow_home_pods(pods)
 

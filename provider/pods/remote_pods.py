@@ -1,22 +1,20 @@
-"""Reflected pods in the remote cluster: creation, deletion, and the feed of their statuses."""
+"""Reflected pods in the remote cluster: which there are, and the feed of their statuses."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import suppress
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
-from provider.labels import HOME_NAMESPACE, HOME_POD_UID, VIRTUAL_NODE
-from provider.peering import Peering
+from provider.labels import HOME_POD_UID, VIRTUAL_NODE
+from provider.peering import Peering, home_pod_of, home_uid_of
 from provider.pods.feed import StatusFeed
 from provider.pods.followed import FollowedPods
 from provider.pods.namespaces import RemoteNamespaces
+from provider.pods.refused import RefusedPods
+from provider.pods.writer import RemotePodWriter, Translate
 from provider.reflection.dependents import Dependents
-from provider.translation.changes import find_changes, is_placed_otherwise
-from provider.translation.pod import TranslatedPod
-from provider.translation.restarts import note_restarts, read_restarts
+from provider.translation.restarts import read_restarts
 from provider.translation.status import is_unschedulable, read_observed_generation
-from vkubelet.errors import RefusedError, RetryError
 from vkubelet.interface import (
     Gone,
     PodEvent,
@@ -28,34 +26,13 @@ from vkubelet.interface import (
     Unblocked,
     Unreachable,
 )
-from vkubelet.kube.client import KubeClient, PatchType
-from vkubelet.kube.errors import (
-    AlreadyExistsError,
-    ConflictError,
-    ForbiddenError,
-    InvalidError,
-    NotFoundError,
-)
-from vkubelet.kube.objects import PODS, CachedObject, KubeObject, NamespacedName, ObjectMeta
+from vkubelet.kube.client import KubeClient
+from vkubelet.kube.errors import ConflictError, NotFoundError
+from vkubelet.kube.objects import PODS, CachedObject, KubeObject, NamespacedName
+from vkubelet.pods.home import HomePods
+from vkubelet.supervision import run_component
 
 logger = logging.getLogger(__name__)
-
-# The namespace ends, to be made anew; or it's so new that its service account isn't there yet.
-_PASSING = ("is being terminated", "error looking up service account")
-
-
-class Translate(Protocol):
-    """Makes the remote pod of a home pod."""
-
-    def __call__(self, node: str, pod: KubeObject, *, remote_namespace: str) -> TranslatedPod:
-        """
-        Translate for a virtual node.
-
-        Raises:
-            RefusedError: If the pod can't run there.
-            RetryError: If the virtual node isn't known (any more).
-        """
-
 
 TranslateStatus = Callable[[KubeObject], KubeObject]
 """Makes the home status of a remote pod."""
@@ -99,21 +76,36 @@ class RemotePods:
         self._peering = peering
         self._namespaces = namespaces
         self._dependents = dependents
-        self._translate = translate
         self._translate_status = translate_status
         self._feed = StatusFeed()
-        self._unseen: dict[NamespacedName, str] = {}  # versions that our patches made
+        self._refused = RefusedPods(self.tell)
         self.followed = FollowedPods(
             client, label_selector=peering.label_selector, namespaces=followed
         )
         self.followed.add_handler(dependents.handle_remote_pod)
+        self.followed.add_handler(self._refused.handle_remote_pod)
         self.followed.add_handler(self._on_change)
+        self._writer = RemotePodWriter(
+            client,
+            peering,
+            namespaces,
+            dependents,
+            self.followed,
+            translate=translate,
+            refused=self._refused,
+            put_unwatched=self._feed.put,
+        )
         dependents.tell_to(self.tell)
+
+    def follow_home_pods(self, pods: HomePods) -> None:
+        """Take the view of the home pods on our nodes; before `run`."""
+        self._refused.follow_home_pods(pods)
 
     async def run(self) -> NoReturn:
         """Keep the Store until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._wait_synced(), name="remote pods synced")
+            group.create_task(run_component("refused pods", self._refused.run), name="refused pods")
             await self.followed.run()
 
     async def _wait_synced(self) -> None:
@@ -125,161 +117,21 @@ class RemotePods:
         """Find the remote pod of a home pod; None if there is none (yet)."""
         key = self._remote_key(ref)
         known = self.followed.get(key)
-        return key if known is not None and _home_uid(known.metadata) == ref.uid else None
+        return key if known is not None and home_uid_of(known.metadata) == ref.uid else None
 
     async def apply(self, node: str, pod: KubeObject) -> Sequence[str]:
-        """
-        Create the remote pod of a home pod, or change what the API lets change of it.
-
-        One that still waits for a node, but not for those that it may run on now, is deleted: it's
-        made anew when it's gone.
-
-        Raises:
-            RefusedError: If it can't be made as it is.
-            RetryError: If something has to end first.
-            KubeError: If the API server can't do it now.
-        """
-        ref = home_pod_ref(pod)
-        key = self._remote_key(ref)
-        known = self.followed.get(key)
-        existing: KubeObject | None
-        if known is None:
-            translated = self._translate(node, pod, remote_namespace=key.namespace)
-            anchor = await self._namespaces.ensure(ref.namespace)
-            translated.pod["metadata"]["ownerReferences"] = [anchor]
-            missed = await self._dependents.prepare(pod, present=False)
-            existing = await self._create(key, ref, note_restarts(translated.pod, pod))
-        elif _home_uid(known.metadata) == ref.uid:
-            missed = await self._dependents.prepare(pod, present=True)
-            translated = self._translate(node, pod, remote_namespace=key.namespace)
-            existing = await self._look_again(key, known)
-        else:
-            raise RetryError(f"remote pod {key} of an earlier pod of that name isn't gone yet")
-        if existing is not None:
-            await self._change(key, existing, translated)
-        return (*translated.warnings, *missed)
-
-    async def _change(
-        self, key: NamespacedName, existing: KubeObject, translated: TranslatedPod
-    ) -> None:
-        if is_placed_otherwise(existing, translated.pod):
-            logger.info("%s: the nodes that it may run on have changed: made anew", key)
-            uid: str = existing["metadata"]["uid"]
-            with suppress(NotFoundError, ConflictError):
-                await self._client.delete(PODS, key, uid=uid, grace_period_seconds=0)
-            return
-        changes = find_changes(existing, translated.pod, translated.ephemeral_containers)
-        refusals: list[RefusedError] = []
-        # The pod itself last: it tells by which generation of the home pod all of this was done.
-        for subresource, patch in (
-            ("ephemeralcontainers", changes.ephemeral_containers),
-            ("resize", changes.resize),
-            ("", changes.pod),
-        ):
-            wanted = patch
-            if refusals and patch is changes.pod:
-                wanted = changes.pod_without_generation
-            if wanted is None:
-                continue
-            try:
-                await self._patch(key, wanted, subresource)
-            except RefusedError as error:  # the others may be taken all the same
-                refusals.append(error)
-        if refusals:
-            messages = "; ".join(refusal.message for refusal in refusals)
-            raise RefusedError(refusals[0].reason, messages) from refusals[0]
-
-    async def _look_again(self, key: NamespacedName, known: CachedObject) -> KubeObject:
-        """A remote pod as the Store has it, or from the API server if our own change is newer."""
-        if key not in self._unseen:
-            return known.decode()
-        try:
-            existing = await self._client.get(PODS, key)
-        except NotFoundError as error:
-            raise RetryError(f"remote pod {key} is about to be gone") from error
-        if existing["metadata"]["uid"] != known.metadata.uid:
-            raise RetryError(f"remote pod {key} is another one by now")
-        return existing
-
-    async def _patch(self, key: NamespacedName, patch: KubeObject, subresource: str) -> None:
-        try:
-            answer = await self._client.patch(
-                PODS, key, patch, PatchType.STRATEGIC, subresource=subresource
-            )
-        except NotFoundError as error:
-            raise RetryError(f"remote pod {key} is gone, or can't do that: {error}") from error
-        except (InvalidError, ForbiddenError) as error:
-            what = f"its {subresource}" if subresource else "it"
-            raise RefusedError(
-                "RemotePodChangeRefused", f"{what} can't be changed as at home: {error.message}"
-            ) from error
-        self._unseen[key] = answer["metadata"]["resourceVersion"]
-        self._forget_seen(key)
-        logger.info("remote pod %s: changed as at home (%s)", key, subresource or "itself")
-
-    def _forget_seen(self, key: NamespacedName) -> None:
-        """Trust the Store again once it has what our last patch made."""
-        version, known = self._unseen.get(key), self.followed.get(key)
-        if known is None or (
-            version is not None and _is_as_new(known.metadata.resource_version, version)
-        ):
-            self._unseen.pop(key, None)
+        """Make the remote pod of a home pod be as it says: see `RemotePodWriter.apply`."""
+        return await self._writer.apply(node, pod)
 
     def handle_selection(self, node: str) -> None:
         """Have pods looked at again that wait for nodes behind a virtual node, which changed."""
         for known in self.followed:
             metadata = known.metadata
-            ref = _ref_of_remote(metadata)
+            ref = home_pod_of(metadata)
             if ref is None or metadata.annotations.get(VIRTUAL_NODE) != node:
                 continue
             if not known.decode()["spec"].get("nodeName"):
                 self.tell(Unblocked(ref))
-
-    async def _create(
-        self, key: NamespacedName, ref: PodRef, body: KubeObject
-    ) -> KubeObject | None:
-        """Create a pod; returns the one that an earlier, unanswered try created, if any."""
-        try:
-            created = await self._client.create(PODS, body, namespace=key.namespace)
-        except AlreadyExistsError:
-            return await self._find_existing(key, ref)
-        except NotFoundError as error:
-            self._namespaces.forget(key.namespace)
-            raise RetryError(
-                f"remote namespace {key.namespace} is gone: {error.message}"
-            ) from error
-        except InvalidError as error:
-            raise RefusedError("RemotePodInvalid", error.message) from error
-        except ForbiddenError as error:
-            self._namespaces.forget(key.namespace)
-            if any(words in error.message for words in _PASSING):
-                raise RetryError(error.message) from error
-            raise RefusedError("RemotePodForbidden", error.message) from error
-        else:
-            logger.info("%s: created as remote pod %s", ref, key)
-            self._put_unwatched(key, ref, created)
-            return None
-
-    async def _find_existing(self, key: NamespacedName, ref: PodRef) -> KubeObject:
-        """Accept a pod that an earlier, unanswered try created; refuse anybody else's."""
-        try:
-            existing = await self._client.get(PODS, key)
-        except NotFoundError as error:
-            raise RetryError(f"remote pod {key} comes and goes") from error
-        labels = existing["metadata"].get("labels", {})
-        if not self._peering.owns_labels(labels):
-            raise RefusedError(
-                "RemotePodNotOurs", f"remote pod {key} exists and is not of this peering"
-            )
-        if labels.get(HOME_POD_UID) != ref.uid:
-            raise RetryError(f"remote pod {key} of an earlier pod of that name isn't gone yet")
-        self._put_unwatched(key, ref, existing)
-        return existing
-
-    def _put_unwatched(self, key: NamespacedName, ref: PodRef, pod: KubeObject) -> None:
-        """Make a pod known before the watch tells of it: its deletion may be asked for first."""
-        if self.followed.get(key) is None:
-            self._feed.put(ref, pod)
 
     async def delete(self, ref: PodRef, *, grace_period_seconds: int | None) -> None:
         """
@@ -290,7 +142,7 @@ class RemotePods:
         """
         key = self._remote_key(ref)
         known = self.followed.get(key)
-        if known is not None and _home_uid(known.metadata) == ref.uid:
+        if known is not None and home_uid_of(known.metadata) == ref.uid:
             uid = known.metadata.uid
         else:
             uid = await self._find_uid(key, ref)
@@ -356,17 +208,16 @@ class RemotePods:
         )
 
     def _on_change(self, old: CachedObject | None, new: CachedObject | None) -> None:
-        changed = new if new is not None else old
-        if changed is not None and changed.metadata.key in self._unseen:
-            self._forget_seen(changed.metadata.key)
-        if old is not None and (new is None or _home_uid(old.metadata) != _home_uid(new.metadata)):
-            ref = _ref_of_remote(old.metadata)
+        if old is not None and (
+            new is None or home_uid_of(old.metadata) != home_uid_of(new.metadata)
+        ):
+            ref = home_pod_of(old.metadata)
             if ref is not None:
                 if not old.metadata.deletion_timestamp:  # nobody here asked: the anchor may be gone
                     self._namespaces.forget(old.metadata.namespace)
                 self._feed.put_gone(ref)
         if new is not None:
-            ref = _ref_of_remote(new.metadata)
+            ref = home_pod_of(new.metadata)
             if ref is None:
                 logger.warning("remote pod %s has our labels but no home pod", new.metadata.key)
             else:
@@ -374,27 +225,3 @@ class RemotePods:
 
     def _remote_key(self, ref: PodRef) -> NamespacedName:
         return NamespacedName(self._namespaces.name(ref.namespace), ref.name)
-
-
-def home_pod_ref(pod: KubeObject) -> PodRef:
-    """Name a home pod."""
-    metadata = pod["metadata"]
-    return PodRef(metadata["namespace"], metadata["name"], metadata["uid"])
-
-
-def _home_uid(metadata: ObjectMeta) -> str:
-    return metadata.labels.get(HOME_POD_UID, "")
-
-
-def _ref_of_remote(metadata: ObjectMeta) -> PodRef | None:
-    """Name the home pod of a remote pod, as its labels and annotations tell."""
-    uid = _home_uid(metadata)
-    namespace = metadata.annotations.get(HOME_NAMESPACE, "")
-    return PodRef(namespace, metadata.name, uid) if uid and namespace else None
-
-
-def _is_as_new(version: str, other: str) -> bool:
-    """Whether a resourceVersion is at least as new as another; they are numbers that grow."""
-    if version.isdecimal() and other.isdecimal():
-        return int(version) >= int(other)
-    return version == other

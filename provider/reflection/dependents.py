@@ -12,14 +12,12 @@ from datetime import datetime
 from typing import NoReturn
 
 from provider.labels import DEPENDENT, HOME_NAME, HOME_NAMESPACE, HOME_POD_UID
-from provider.peering import Peering
+from provider.peering import Peering, home_pod_of, home_uid_of
 from provider.reflection.content import RESOURCES, Content, decode_source
 from provider.reflection.copies import COPY, TOKEN, RemoteCopies, RemotePlaces, build_metadata
 from provider.reflection.needs import (
     DependentKey,
     Needs,
-    home_pod_of,
-    home_uid_of,
     written_needs_of,
 )
 from provider.reflection.tokens import PodTokens

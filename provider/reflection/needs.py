@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from provider.labels import DEPENDENTS, HOME_NAMESPACE, HOME_POD_UID
+from provider.labels import DEPENDENTS
+from provider.peering import home_uid_of
 from vkubelet.interface import PodRef
 from vkubelet.kube.objects import NamespacedName, ObjectMeta
 
@@ -145,17 +146,6 @@ class Needs:
             self._on_change(key)
 
 
-def home_uid_of(metadata: ObjectMeta) -> str:
-    """Return the UID of the home pod of a remote pod."""
-    return metadata.labels.get(HOME_POD_UID, "")
-
-
 def written_needs_of(metadata: ObjectMeta) -> tuple[str, str]:
     """Return whose needs a remote pod has written down, and as what."""
     return home_uid_of(metadata), metadata.annotations.get(DEPENDENTS, "")
-
-
-def home_pod_of(metadata: ObjectMeta) -> PodRef | None:
-    """Name the home pod of a remote pod."""
-    namespace, uid = metadata.annotations.get(HOME_NAMESPACE, ""), home_uid_of(metadata)
-    return PodRef(namespace, metadata.name, uid) if namespace and uid else None

@@ -186,6 +186,7 @@ class PodController:
         memory = self._memories.get(ref.key)
         if memory is not None and memory.uid == ref.uid:
             memory.refused = memory.applied = None
+            memory.refusals = max(0, memory.refusals - 1)  # its back-off stays as it is
         self._add(ref.key)
 
     def _handle_event(self, event: PodEvent) -> None:

@@ -1,9 +1,12 @@
 """Pods that make no progress over there, and what becomes of them at home."""
 
+import asyncio
+
 import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.lifecycle.workloads import (
+    build,
     build_template,
     build_workload,
     list_pods,
@@ -11,7 +14,7 @@ from tests.cluster.lifecycle.workloads import (
     wait_replaced,
     wait_rolled_out,
 )
-from tests.cluster.product.cloud import condition_of, create, get_pod, wait_gone
+from tests.cluster.product.cloud import condition_of, create, get_pod, wait_gone, wait_pod
 from tests.cluster.waiting import wait_until
 
 # True of the virtual node, which has no such label, and false of its physical nodes.
@@ -96,3 +99,30 @@ async def test_refusal_by_a_quota_passes(home: Cluster, remote: Cluster, namespa
     await wait_until(refused, "the reason is in the status")
     await remote.kubectl("delete", "quota", "full", f"-n={where}")
     await wait_rolled_out(home, "deployment/many", namespace)
+
+
+async def test_what_is_freed_below_a_quota_is_used_at_once(
+    home: Cluster, remote: Cluster, namespace: str
+) -> None:
+    await create(home, build("first", namespace))
+    first = await wait_pod(home, "first", namespace, "the first pod", phase="Running")
+    where = (await remote_pod(remote, first))["metadata"]["namespace"]
+    await remote.kubectl("create", "quota", "full", "--hard=pods=1", f"-n={where}")
+    await create(home, *(build(name, namespace) for name in ("second", "third")))
+
+    async def refused() -> bool:
+        pods = [await get_pod(home, name, namespace) for name in ("second", "third")]
+        return all("exceeded quota" in pod["status"].get("message", "") for pod in pods)
+
+    await wait_until(refused, "the reason is in the status")
+    await asyncio.sleep(25)  # their back-off has grown: the third try is 10 to 30 s away
+    started = asyncio.get_running_loop().time()
+    await home.kubectl("delete", "pod", "first", f"-n={namespace}", "--wait=false")
+
+    async def one_runs() -> bool:
+        pods = [await get_pod(home, name, namespace) for name in ("second", "third")]
+        return any(pod["status"]["phase"] == "Running" for pod in pods)
+
+    await wait_until(one_runs, "one of the others runs", timeout_seconds=20)
+    took = asyncio.get_running_loop().time() - started
+    assert took < 12, f"{took:.1f} s, of which up to 6 are the quota's"

@@ -252,6 +252,18 @@ async def test_refused_pod_is_offered_at_once_when_told_that_it_may_be() -> None
         assert world.status()["phase"] == "Running"
 
 
+async def test_offers_that_were_asked_for_do_not_count_for_the_back_off() -> None:
+    provider = FakeProvider(auto=False, failures=[RefusedError("No", "no")] * 30)
+    async with open_world(build_pod(), provider=provider) as world:
+        for _ in range(20):
+            provider.send(Unblocked(REF))
+            await world.settle(0.1)
+        offers = 30 - len(provider.failures)
+        assert offers == 21
+        await world.settle(20)
+        assert 30 - len(provider.failures) > offers
+
+
 async def test_events_on_what_is_behind_are_shown_on_the_home_pod() -> None:
     def build(ref: PodRef) -> PodEvent:
         when = datetime(2026, 1, 1, tzinfo=UTC)
