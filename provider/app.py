@@ -266,7 +266,6 @@ def build_provider(
     def translate_back(pod: KubeObject) -> KubeObject:
         return translate_status(
             pod,
-            None,
             host_address=config.kubelet.address,
             publish_pod_ips=config.pods.network is PodNetwork.ROUTED,
             remaps=config.pods.remap_cidrs,

@@ -4,16 +4,14 @@ from collections.abc import Iterable
 
 from vkubelet.kube.client import KubeClient
 from vkubelet.kube.objects import PODS, KubeObject
-
-MAX_NODE_QUERIES = 16
-"""Nodes up to which the pods of each are asked for: field selectors have no set form."""
+from vkubelet.pods.home import MAX_NODES_APART
 
 
 async def list_pods_on(client: KubeClient, nodes: Iterable[str]) -> list[KubeObject]:
     """List the pods that are bound to these nodes."""
     names = set(nodes)
     pods: list[KubeObject] = []
-    if len(names) <= MAX_NODE_QUERIES:
+    if len(names) <= MAX_NODES_APART:
         for name in sorted(names):
             pods += await client.list(PODS, field_selector=f"spec.nodeName={name}")
         return pods

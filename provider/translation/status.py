@@ -1,8 +1,8 @@
 """
 Remote status to home status.
 
-Only what a kubelet reports crosses, and only about what the home pod has: the remote cluster may
-have put more containers into its pod.
+Only what a kubelet reports crosses. It isn't filtered to what the home pod has: whoever writes it
+at home does that.
 """
 
 from collections.abc import Sequence
@@ -21,35 +21,30 @@ KUBELET_CONDITIONS = (
     "PodResizePending",
     "PodResizeInProgress",
 )
-DISRUPTION = "DisruptionTarget"
-"""Another's, but it tells why a pod ended; what of it is shown at home isn't decided here."""
 """Others belong to schedulers, evictors and custom gates, of either side."""
 
+DISRUPTION = "DisruptionTarget"
+"""Another's, but it tells why a pod ended; what of it is shown at home isn't decided here."""
+
 _COPIED = ("phase", "message", "reason", "startTime", "allocatedResources", "resources")
-_STATUS_LISTS = {
-    "initContainerStatuses": "initContainers",
-    "containerStatuses": "containers",
-    "ephemeralContainerStatuses": "ephemeralContainers",
-}
+_STATUS_LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
 
 def translate_status(
     remote_pod: KubeObject,
-    home_pod: KubeObject | None,
     *,
     host_address: str,
     publish_pod_ips: bool = False,
     remaps: Sequence[CidrRemap] = (),
 ) -> KubeObject:
     """
-    Make the home status of a remote pod; neither pod is changed.
+    Make the home status of a remote pod, which isn't changed.
 
     Not there, as they aren't the kubelet's or mean something else at home: qosClass, generations,
     nominatedNodeName, claim statuses, conditions beyond the kubelet's.
 
     Args:
         remote_pod: With or without a status.
-        home_pod: What the status is filtered to; None if it isn't known, then nothing is filtered.
         host_address: Address of the virtual node, "" if it has none.
         publish_pod_ips: Whether pod addresses can be reached from home.
         remaps: How they are routed there.
@@ -58,12 +53,9 @@ def translate_status(
     status: KubeObject = {"phase": "Pending"}
     status |= {key: remote[key] for key in _COPIED if remote.get(key)}
     status["conditions"] = _translate_conditions(remote)
-    home_spec = None if home_pod is None else home_pod.get("spec") or {}
     names = _read_names(remote_pod.get("metadata") or {})
-    for key, spec_key in _STATUS_LISTS.items():
-        statuses = _filter_statuses(
-            remote.get(key) or [], None if home_spec is None else home_spec.get(spec_key) or []
-        )
+    for key in _STATUS_LISTS:
+        statuses: list[KubeObject] = remote.get(key) or []
         if statuses:
             status[key] = (
                 [restore_in_status(item, names) for item in statuses] if names else statuses
@@ -116,34 +108,6 @@ def _translate_conditions(remote: KubeObject) -> list[KubeObject]:
         for condition in remote.get("conditions") or []
         if condition.get("type") in (*KUBELET_CONDITIONS, DISRUPTION)
     ]
-
-
-def _filter_statuses(
-    statuses: list[KubeObject], containers: list[KubeObject] | None
-) -> list[KubeObject]:
-    """Keep the statuses of containers that home knows, with the mounts that home knows."""
-    if containers is None:
-        return statuses
-    by_name = {container.get("name"): container for container in containers}
-    return [
-        _filter_mounts(status, by_name[status["name"]])
-        for status in statuses
-        if status.get("name") in by_name
-    ]
-
-
-def _filter_mounts(status: KubeObject, container: KubeObject) -> KubeObject:
-    if not status.get("volumeMounts"):
-        return status
-    known = {
-        (mount.get("name"), mount.get("mountPath")) for mount in container.get("volumeMounts") or []
-    }
-    mounts = [
-        mount
-        for mount in status["volumeMounts"]
-        if (mount.get("name"), mount.get("mountPath")) in known
-    ]
-    return {**status, "volumeMounts": mounts}
 
 
 def _explain_pending(remote: KubeObject) -> KubeObject:

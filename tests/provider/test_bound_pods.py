@@ -2,12 +2,13 @@
 
 import pytest
 
-from provider.bound_pods import MAX_NODE_QUERIES, list_pods_on
+from provider.bound_pods import list_pods_on
 from tests.fakes.api_server import FakeApiServer
 from tests.provider.overview.values import build_pod
+from vkubelet.pods.home import MAX_NODES_APART
 
 
-@pytest.mark.parametrize("others", [0, MAX_NODE_QUERIES])
+@pytest.mark.parametrize("others", [0, MAX_NODES_APART])
 async def test_those_bound_to_the_nodes(others: int) -> None:
     async with FakeApiServer() as fake, fake.client("home") as client:
         for name, node in (("a", "n1"), ("b", "n2"), ("c", "n3"), ("d", "")):

@@ -22,8 +22,8 @@ from vkubelet.supervision import run_component
 
 logger = logging.getLogger(__name__)
 
-MAX_WATCHES = 16
-"""Nodes up to which each has a watch of its own: field selectors have no set form."""
+MAX_NODES_APART = 16
+"""Nodes up to which the pods of each are asked for apart: field selectors have no set form."""
 
 Handler: TypeAlias = Callable[[NamespacedName], None]
 """Called with the key of a pod that came, changed or went. Sync, quick, must not raise."""
@@ -101,8 +101,8 @@ class HomePods:
     """
     A read-only view of the pods on our nodes; `run` keeps it in step with the API server.
 
-    Up to MAX_WATCHES nodes are watched one by one, more by a single watch over all bound pods, from
-    which those on other nodes are dropped while decoding.
+    Up to MAX_NODES_APART nodes are watched one by one, more by a single watch over all bound pods,
+    from which those on other nodes are dropped while decoding.
     """
 
     def __init__(self, client: KubeClient) -> None:
@@ -180,7 +180,7 @@ class HomePods:
     async def _follow(self, group: asyncio.TaskGroup) -> None:
         """Start and stop watches until the set of nodes has been met."""
         nodes = self._nodes
-        single = len(nodes) > MAX_WATCHES or _ALL in self._sources
+        single = len(nodes) > MAX_NODES_APART or _ALL in self._sources
         for source in [_ALL] if single else sorted(nodes):
             self._start(group, source)
         if single and self._sources[_ALL].misses(nodes):

@@ -64,7 +64,7 @@ async def run(fake: FakeApiServer) -> AsyncIterator[Running]:
             namespaces,
             Dependents(client, client, PEERING, namespaces),
             translate=translate,
-            translate_status=lambda pod: translate_status(pod, None, host_address="192.0.2.1"),
+            translate_status=lambda pod: translate_status(pod, host_address="192.0.2.1"),
         )
         async with asyncio.TaskGroup() as group:
             task = group.create_task(pods.run())

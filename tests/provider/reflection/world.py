@@ -156,7 +156,7 @@ async def run_world(
             namespaces,
             dependents,
             translate=translate,
-            translate_status=lambda pod: translate_status(pod, None, host_address="192.0.2.1"),
+            translate_status=lambda pod: translate_status(pod, host_address="192.0.2.1"),
         )
         events = RemoteEvents(over_there, pods.tell, now=clock)
         pods.followed.add_handler(events.handle_remote_pod)

@@ -6,16 +6,6 @@ import pytest
 from provider.translation.dependents import DependentNames
 from provider.translation.status import read_observed_generation, translate_status
 
-HOME = {
-    "spec": {
-        "initContainers": [{"name": "side", "restartPolicy": "Always"}],
-        "containers": [
-            {"name": "app", "volumeMounts": [{"name": "data", "mountPath": "/data"}]},
-        ],
-        "ephemeralContainers": [{"name": "debug"}],
-    }
-}
-
 
 def remote(**status: Any) -> dict[str, Any]:
     return {"metadata": {"name": "p"}, "spec": {}, "status": status}
@@ -65,7 +55,7 @@ def test_a_running_pod() -> None:
         containerStatuses=[app],
     )
     before = copy.deepcopy(pod)
-    assert translate_status(pod, HOME, host_address="192.0.2.1") == {
+    assert translate_status(pod, host_address="192.0.2.1") == {
         "phase": "Running",
         "startTime": "2026-01-01T00:00:00Z",
         "conditions": [condition("Ready")],
@@ -79,12 +69,10 @@ def test_a_running_pod() -> None:
 @pytest.mark.parametrize("pod", [{}, {"status": None}, {"status": {}}, remote(conditions=None)])
 def test_what_is_missing_is_empty(pod: dict[str, Any]) -> None:
     expected = {"phase": "Pending", "conditions": []}
-    assert translate_status(pod, HOME, host_address="") == expected
-    assert translate_status(pod, None, host_address="") == expected
-    assert translate_status(pod, {}, host_address="") == expected
+    assert translate_status(pod, host_address="") == expected
 
 
-def test_containers_that_the_remote_cluster_added_are_not_shown() -> None:
+def test_statuses_of_all_containers_cross() -> None:
     def statuses(*names: str) -> list[dict[str, Any]]:
         return [{"name": name, "restartCount": 1} for name in names]
 
@@ -92,14 +80,10 @@ def test_containers_that_the_remote_cluster_added_are_not_shown() -> None:
         phase="Running",
         initContainerStatuses=statuses("istio-init", "side"),
         containerStatuses=statuses("app", "istio-proxy"),
-        ephemeralContainerStatuses=statuses("debug", "other"),
+        ephemeralContainerStatuses=statuses("debug"),
     )
-    status = translate_status(pod, HOME, host_address="")
-    assert status["initContainerStatuses"] == statuses("side")
-    assert status["containerStatuses"] == statuses("app")
-    assert status["ephemeralContainerStatuses"] == statuses("debug")
-    unfiltered = translate_status(pod, None, host_address="")
-    assert unfiltered["containerStatuses"] == statuses("app", "istio-proxy")
+    status = translate_status(pod, host_address="")
+    assert {key: status[key] for key in pod["status"]} == pod["status"]
 
 
 def test_what_a_container_waits_for_has_the_name_that_home_knows() -> None:
@@ -114,16 +98,8 @@ def test_what_a_container_waits_for_has_the_name_that_home_knows() -> None:
             "vkubelet.io/dependents": "Secret/key",
         },
     }
-    (shown,) = translate_status(pod, HOME, host_address="")["containerStatuses"]
+    (shown,) = translate_status(pod, host_address="")["containerStatuses"]
     assert shown["state"]["waiting"]["message"] == 'secret "key" not found'
-
-
-def test_mounts_that_the_remote_cluster_added_are_not_shown() -> None:
-    data = {"name": "data", "mountPath": "/data", "readOnly": False}
-    token = {"name": "injected", "mountPath": "/token"}
-    pod = remote(containerStatuses=[{"name": "app", "volumeMounts": [token, data]}])
-    status = translate_status(pod, HOME, host_address="")
-    assert status["containerStatuses"] == [{"name": "app", "volumeMounts": [data]}]
 
 
 def test_only_the_kubelets_conditions_cross_and_without_generations() -> None:
@@ -131,7 +107,7 @@ def test_only_the_kubelets_conditions_cross_and_without_generations() -> None:
     owned += ["PodResizePending", "PodResizeInProgress", "DisruptionTarget"]
     others = ["PodScheduled", "example.com/gate"]
     pod = remote(conditions=[condition(kind, observedGeneration=2) for kind in owned + others])
-    status = translate_status(pod, HOME, host_address="")
+    status = translate_status(pod, host_address="")
     assert status["conditions"] == [condition(kind) for kind in owned]
 
 
@@ -141,7 +117,7 @@ def test_a_pod_that_the_remote_scheduler_cannot_place_says_so() -> None:
         phase="Pending",
         conditions=[condition("PodScheduled", "False", reason="Unschedulable", message=why)],
     )
-    status = translate_status(pod, HOME, host_address="")
+    status = translate_status(pod, host_address="")
     assert status == {
         "phase": "Pending",
         "conditions": [],
@@ -152,12 +128,12 @@ def test_a_pod_that_the_remote_scheduler_cannot_place_says_so() -> None:
 
 def test_a_gated_pod_says_so() -> None:
     pod = remote(conditions=[condition("PodScheduled", "False", reason="SchedulingGated")])
-    assert translate_status(pod, HOME, host_address="")["reason"] == "RemoteSchedulingGated"
+    assert translate_status(pod, host_address="")["reason"] == "RemoteSchedulingGated"
 
 
 def test_a_scheduled_pending_pod_has_no_reason() -> None:
     pod = remote(phase="Pending", conditions=[condition("PodScheduled")])
-    assert "reason" not in translate_status(pod, HOME, host_address="")
+    assert "reason" not in translate_status(pod, host_address="")
 
 
 def test_how_a_pod_failed_crosses() -> None:
@@ -165,7 +141,7 @@ def test_how_a_pod_failed_crosses() -> None:
         {"name": "app", "state": {"terminated": {"exitCode": 1}}},
     ]
     pod = remote(phase="Failed", reason="Evicted", message="low on memory", containerStatuses=ended)
-    status = translate_status(pod, HOME, host_address="")
+    status = translate_status(pod, host_address="")
     assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
     assert status["message"] == "low on memory"
     assert status["containerStatuses"] == ended
@@ -173,6 +149,6 @@ def test_how_a_pod_failed_crosses() -> None:
 
 def test_pod_addresses_are_published_only_where_they_can_be_reached() -> None:
     pod = remote(phase="Running", podIP="10.1.0.4", podIPs=[{"ip": "10.1.0.4"}])
-    assert "podIP" not in translate_status(pod, HOME, host_address="")
-    routed = translate_status(pod, HOME, host_address="", publish_pod_ips=True)
+    assert "podIP" not in translate_status(pod, host_address="")
+    routed = translate_status(pod, host_address="", publish_pod_ips=True)
     assert (routed["podIP"], routed["podIPs"]) == ("10.1.0.4", [{"ip": "10.1.0.4"}])

@@ -8,11 +8,11 @@ import pytest
 
 from tests.fakes.api_server import FakeApiServer
 from vkubelet.kube.objects import PODS, KubeObject, NamespacedName, encode_object
-from vkubelet.pods.home import MAX_WATCHES, HomePods, decode_home_pod
+from vkubelet.pods.home import MAX_NODES_APART, HomePods, decode_home_pod
 
 pytestmark = pytest.mark.virtual_time
 
-MANY = [f"n{number}" for number in range(MAX_WATCHES + 4)]
+MANY = [f"n{number}" for number in range(MAX_NODES_APART + 4)]
 
 
 def build_pod(name: str, node: str, **metadata: object) -> KubeObject:
