@@ -148,6 +148,7 @@ class Vkubelet:
         remote_cluster: str,
         arguments: Sequence[str] = (),
         process_name: str = "",
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._home = home
         self._health_port = _find_free_port()
@@ -165,6 +166,7 @@ class Vkubelet:
         ]
         self.component: Component | None = None
         self._name = process_name or f"vkubelet-{remote_cluster}"
+        self._environment = build_environment(**environment or {})
 
     @property
     def health_url(self) -> str:
@@ -180,7 +182,7 @@ class Vkubelet:
         """Start the process (again)."""
         if self.component is None:
             self.component = self._home.start_component(
-                self._name, self.command, env=build_environment()
+                self._name, self.command, env=self._environment
             )
         else:
             self.component.start()
