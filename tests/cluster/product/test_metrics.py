@@ -10,7 +10,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.go_program import ProgramMissingError
 from tests.cluster.metrics_server import MetricsServer
 from tests.cluster.peering import Vkubelet
-from tests.cluster.product.cloud import NODE, run_pod
+from tests.cluster.product.cloud import NODE, build_pod, create, get, run_pod
 from tests.cluster.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("vkubelet")]
@@ -65,6 +65,43 @@ async def test_top(home: Cluster, remote: Cluster, namespace: str) -> None:
     await wait_until(node_known, "kubectl top node at home", timeout_seconds=TOP_SECONDS)
     containers = await read_top(home, "pod", "busy", f"-n={namespace}", "--containers")
     assert set(containers) == {"busy"}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("metrics_servers")
+async def test_a_busy_deployment_is_scaled(home: Cluster, namespace: str) -> None:
+    """By a HorizontalPodAutoscaler, which goes by what pods of the virtual node use."""
+    pod = build_pod("any", namespace, command=["sh", "-c", BUSY])
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "10m"}}
+    labels = {"app": "scaled"}
+    await create(
+        home,
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "scaled", "namespace": namespace},
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": pod["spec"]},
+            },
+        },
+    )
+    options = (f"-n={namespace}", "--cpu=50%", "--min=1", "--max=2")
+    await home.kubectl("autoscale", "deployment", "scaled", *options)
+
+    async def scaled() -> bool:
+        deployment = await get(home, "deployment", "scaled", f"-n={namespace}")
+        return bool(deployment["status"].get("readyReplicas") == 2)
+
+    try:
+        await wait_until(scaled, "the busy Deployment has two pods", timeout_seconds=240)
+    except Exception as error:
+        described = await home.kubectl("describe", "hpa", "scaled", f"-n={namespace}")
+        error.add_note(described.stdout)
+        raise
+    finally:
+        await home.kubectl("delete", "hpa,deployment", "scaled", f"-n={namespace}")
 
 
 @pytest.mark.usefixtures("metrics_servers")
