@@ -95,6 +95,23 @@ async def test_nothing_is_decided_while_out_of_reach_and_deletions_go_first() ->
         assert world.find() is None
 
 
+async def test_ready_that_was_taken_while_the_node_was_lost_is_given_back() -> None:
+    provider = FakeProvider()
+    async with open_world(build_pod(), provider=provider) as world:
+        provider.cut()
+        await world.settle()
+        pod = world.pod()
+        for condition in pod["status"]["conditions"]:
+            if condition["type"] == "Ready":  # as the node controller does it
+                condition |= {"status": "False", "reason": "NodeNotReady"}
+        world.fake.put(pod)
+        await world.settle()
+        assert world.condition("Ready") == "False"
+        provider.mend()
+        await world.settle()
+        assert world.condition("Ready") == "True"
+
+
 async def test_graceful_deletion() -> None:
     provider = FakeProvider(auto=False)
     provider.show(REF)
