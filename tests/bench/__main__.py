@@ -55,11 +55,10 @@ def show(console: Console, figures: Sequence[Figure]) -> None:
     table.add_column("met")
     bench = ""
     for item in figures:
-        target = "" if item.target is None else f"≤ {item.target:g} {item.unit}"
         met = "" if item.target is None else "yes" if item.is_met else "[red]no"
         shown = "" if item.bench == bench else item.bench
         bench = item.bench
-        table.add_row(shown, item.name, f"{item.value:.3g} {item.unit}", target, met)
+        table.add_row(shown, item.name, f"{item.value:.3g} {item.unit}", item.shown_target, met)
     console.print(table)
 
 

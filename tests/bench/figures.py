@@ -28,6 +28,7 @@ class Figure:
         unit: Of what.
         target: How much it may be; None: it's just shown.
         steady: Whether it's the same on a busy machine, as memory is.
+        at_least: Whether the target is the least, rather than the most, that it may be.
     """
 
     bench: str
@@ -36,17 +37,31 @@ class Figure:
     unit: str
     target: float | None = None
     steady: bool = False
+    at_least: bool = False
 
     @property
     def is_met(self) -> bool:
         """Whether the target is met."""
-        return self.target is None or self.value <= self.target
+        return self._is_within(1.0)
 
     @property
     def is_plausible(self) -> bool:
         """Whether no noise explains it: a steady one meets its target, others come near it."""
-        factor = 1.0 if self.steady else NOISE
-        return self.target is None or self.value <= self.target * factor
+        return self._is_within(1.0 if self.steady else NOISE)
+
+    @property
+    def shown_target(self) -> str:
+        """The target for a table; empty if there is none."""
+        if self.target is None:
+            return ""
+        return f"{'≥' if self.at_least else '≤'} {self.target:g} {self.unit}"
+
+    def _is_within(self, factor: float) -> bool:
+        if self.target is None:
+            return True
+        if self.at_least:
+            return self.value >= self.target / factor
+        return self.value <= self.target * factor
 
     def encode(self) -> dict[str, Any]:
         """Return it for JSON."""
