@@ -12,7 +12,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.go_program import ProgramMissingError
 from tests.cluster.metrics_server import MetricsServer
 from tests.cluster.product.cloud import create
-from tests.e2e.installed.release import Release, build_far_pod, build_values
+from tests.e2e.installed.release import PEERING, Release, build_far_pod, build_values
 from tests.e2e.real_node import RealNode
 from tests.image.conftest import built, contents, files, packages  # noqa: F401 -- fixtures
 
@@ -67,8 +67,8 @@ async def release(
     release = Release(
         home=home,
         remote=remote,
-        peering="far",
-        values=build_values("far", reflected),
+        peering=PEERING,
+        values=build_values(PEERING, reflected),
         remote_address=addresses[0],
     )
     try:
@@ -110,4 +110,4 @@ async def metrics_servers(home: Cluster, remote: Cluster, release: Release) -> A
 @pytest.fixture
 def far_nodes(real_nodes: Mapping[str, RealNode]) -> Mapping[str, str]:
     """Names of the real nodes by those of the virtual nodes that stand for them."""
-    return {f"far-{node.name}": node.name for node in real_nodes.values()}
+    return {f"{PEERING}-{node.name}": node.name for node in real_nodes.values()}

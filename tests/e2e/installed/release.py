@@ -18,6 +18,7 @@ from tests.cluster.waiting import wait_until
 from tests.e2e.pods import build_container
 from tests.e2e.real_node import BUSYBOX_IMAGE, RELAY_PORT
 
+PEERING = "far"
 ROLLOUT_SECONDS = 60.0
 Trace = Mapping[str, Sequence[tuple[str, str, int]]]
 """Containers of remote pods by the pods' UIDs: name, ID, restarts."""
@@ -151,9 +152,11 @@ class Release(Installation):
         return await self.find_process()
 
 
-def build_far_pod(name: str, namespace: str, *, node: str = "", script: str = "") -> dict[str, Any]:
-    """Build a pod for the peering, or for one of its virtual nodes."""
-    selector = {"vkubelet.io/peering": "far"}
+def build_far_pod(
+    name: str, namespace: str, *, node: str = "", script: str = "", peering: str = PEERING
+) -> dict[str, Any]:
+    """Build a pod for a peering, or for one of its virtual nodes."""
+    selector = {"vkubelet.io/peering": peering}
     if node:
         selector["kubernetes.io/hostname"] = node
     command = ["sh", "-c", script or "echo started; exec sleep 3600"]
@@ -164,7 +167,7 @@ def build_far_pod(name: str, namespace: str, *, node: str = "", script: str = ""
 
 async def trace(remote: Cluster, app: str) -> Trace:
     """Look at the containers of the remote pods that have this label."""
-    selector = f"--selector=vkubelet.io/peering=far,app={app}"
+    selector = f"--selector=vkubelet.io/peering={PEERING},app={app}"
     listed = await remote.kubectl("get", "pods", "-A", selector, "-o=json")
     return {
         pod["metadata"]["uid"]: [
