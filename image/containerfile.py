@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 from image import requirements
 from image.contents import PACKAGES, REPOSITORY, Contents
@@ -25,11 +26,12 @@ COPY {sources} ./
 RUN python{python} -m image root /image.tar \\
  && mkdir /image \\
  && tar --extract --file=/image.tar --directory=/image --same-permissions --numeric-owner \\
- && mv /image{workdir} /workdir
+ && mkdir /owned \\
+ && mv /image{workdir} /owned
 
 FROM scratch
 COPY --from=build /image /
-COPY --from=build --chown={user} /workdir {workdir}
+COPY --from=build --chown={user} /owned {parent}
 ARG REVISION=unknown
 LABEL org.opencontainers.image.revision=$REVISION
 {labels}
@@ -56,6 +58,7 @@ def render(contents: Contents) -> str:
         environment=_render_lines("ENV", contents.environment),
         ports="\n".join(f"EXPOSE {port}" for port in contents.ports),
         workdir=contents.workdir,
+        parent=f"{Path(contents.workdir).parent}/",
         user=contents.user,
         entrypoint=json.dumps(list(contents.entrypoint)),
         command=json.dumps(list(contents.command)),

@@ -57,7 +57,7 @@ def test_its_files_are_those_that_make_image_puts_together() -> None:
     assert found["FROM"] == ["scratch"]
     assert found["COPY"] == [
         "--from=build /image /",
-        "--from=build --chown=65532:65532 /workdir /var/lib/vkubelet",
+        "--from=build --chown=65532:65532 /owned /var/lib/",
     ]
     assert not found["RUN"]
     assert "RUN python3.11 -m image root /image.tar" in containerfile.FILE.read_text("utf-8")
