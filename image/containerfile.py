@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from image import requirements
+from image import requirements, revision
 from image.contents import PACKAGES, REPOSITORY, Contents
 
 FILE = REPOSITORY / "Containerfile"
@@ -32,8 +32,10 @@ RUN python{python} -m image root /image.tar \\
 FROM scratch
 COPY --from=build /image /
 COPY --from=build --chown={user} /owned {parent}
-ARG REVISION=unknown
-LABEL org.opencontainers.image.revision=$REVISION
+ARG REVISION={unknown}
+ARG SOURCE={unknown}
+LABEL {revision}=$REVISION
+LABEL {source}=$SOURCE
 {labels}
 {environment}
 {ports}
@@ -54,6 +56,9 @@ def render(contents: Contents) -> str:
         builder=f"{requirements.BUILDER}=={requirements.read_lock()[requirements.BUILDER].version}",
         sources=" ".join(SOURCES),
         copies="\n".join(f"COPY {name} {name}" for name in ("image", *PACKAGES)),
+        unknown=revision.UNKNOWN,
+        revision=revision.REVISION,
+        source=revision.SOURCE,
         labels=_render_lines("LABEL", contents.labels),
         environment=_render_lines("ENV", contents.environment),
         ports="\n".join(f"EXPOSE {port}" for port in contents.ports),

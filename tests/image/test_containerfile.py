@@ -10,6 +10,7 @@ from image import containerfile
 from image.contents import PACKAGES, REPOSITORY, read_contents
 from image.oci import build_config
 from image.requirements import read_lock
+from image.revision import REVISION, SOURCE
 
 
 def _read_instructions() -> Mapping[str, list[str]]:
@@ -36,8 +37,8 @@ def test_it_is_up_to_date() -> None:
 
 def test_it_says_what_the_archive_says() -> None:
     contents = read_contents()
-    revision = {"org.opencontainers.image.revision": "$REVISION"}
-    config = build_config(contents, {**contents.labels, **revision}, [])["config"]
+    given = {REVISION: "$REVISION", SOURCE: "$SOURCE"}
+    config = build_config(contents, {**contents.labels, **given}, [])["config"]
     found = _read_instructions()
     environment = [f"{key}={value}" for key, value in _read_pairs(found["ENV"]).items()]
     assert {
