@@ -50,7 +50,7 @@ check: $(INSTALLED) ## Format, lint, types, layers
 test: binaries ## Unit and cluster tests; ARGS="-k name tests/folder" for some of them
 	$(BIN)/python -m pytest --ignore=tests/e2e --numprocesses=$(JOBS) --dist=loadgroup $(ARGS)
 
-e2e: binaries ## Tests against real kubelets and containerd; needs root, and is being built
+e2e: binaries ## Tests against real kubelets and containerd, with image and charts; needs root
 	@$(BIN)/python -m tests.e2e.binaries
 	$(BIN)/python -m pytest tests/e2e $(ARGS)
 

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
-from image import requirements
+from image import requirements, revision
 from image.contents import PACKAGES, REPOSITORY, Contents
 
 FILE = REPOSITORY / "Containerfile"
@@ -25,13 +26,16 @@ COPY {sources} ./
 RUN python{python} -m image root /image.tar \\
  && mkdir /image \\
  && tar --extract --file=/image.tar --directory=/image --same-permissions --numeric-owner \\
- && mv /image{workdir} /workdir
+ && mkdir /owned \\
+ && mv /image{workdir} /owned
 
 FROM scratch
 COPY --from=build /image /
-COPY --from=build --chown={user} /workdir {workdir}
-ARG REVISION=unknown
-LABEL org.opencontainers.image.revision=$REVISION
+COPY --from=build --chown={user} /owned {parent}
+ARG REVISION={unknown}
+ARG SOURCE={unknown}
+LABEL {revision}=$REVISION
+LABEL {source}=$SOURCE
 {labels}
 {environment}
 {ports}
@@ -52,10 +56,14 @@ def render(contents: Contents) -> str:
         builder=f"{requirements.BUILDER}=={requirements.read_lock()[requirements.BUILDER].version}",
         sources=" ".join(SOURCES),
         copies="\n".join(f"COPY {name} {name}" for name in ("image", *PACKAGES)),
+        unknown=revision.UNKNOWN,
+        revision=revision.REVISION,
+        source=revision.SOURCE,
         labels=_render_lines("LABEL", contents.labels),
         environment=_render_lines("ENV", contents.environment),
         ports="\n".join(f"EXPOSE {port}" for port in contents.ports),
         workdir=contents.workdir,
+        parent=f"{Path(contents.workdir).parent}/",
         user=contents.user,
         entrypoint=json.dumps(list(contents.entrypoint)),
         command=json.dumps(list(contents.command)),

@@ -13,16 +13,14 @@ def read_labels(repository: Path) -> dict[str, str]:
     """
     Read the labels of a checkout.
 
-    The revision shows changes that aren't committed, and is "unknown" without git. The source is
-    the URL of `origin`, if that is one that others can use, without any password.
+    The revision shows changes that aren't committed. The source is the URL of `origin`, if that is
+    one that others can use, without any password. What isn't known is "unknown".
     """
     described = _ask_git(
         repository, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"
     )
-    labels = {REVISION: described or UNKNOWN}
-    if source := normalize_url(_ask_git(repository, "config", "--get", "remote.origin.url")):
-        labels[SOURCE] = source
-    return labels
+    source = normalize_url(_ask_git(repository, "config", "--get", "remote.origin.url"))
+    return {REVISION: described or UNKNOWN, SOURCE: source or UNKNOWN}
 
 
 def normalize_url(url: str) -> str:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.cluster.cluster import Cluster
+from tests.cluster.components import SERVICE_IP
 from tests.cluster.errors import ClusterError
 from tests.cluster.pki import build_kubeconfig
 from tests.cluster.processes import Component
@@ -21,7 +22,7 @@ from tests.e2e import binaries, images, node_config, node_init, relay
 from tests.e2e.slots import Slot
 
 BUSYBOX_IMAGE = "vkubelet.test/busybox:1"
-_RELAY_PORT = 6443
+RELAY_PORT = 6443
 _START_TIMEOUT_SECONDS = 60.0
 _ADVICE = ("(for `too many open files` see fs.inotify.max_user_instances: others use them up)",)
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
@@ -122,7 +123,7 @@ class RealNode:
             "relay",
             [
                 *(sys.executable, "-I", "-S", relay.__file__),
-                *(self.slot.host_address, str(_RELAY_PORT)),
+                *(self.slot.host_address, str(RELAY_PORT)),
                 self._cluster.server.rpartition(":")[2],
             ],
         )
@@ -157,7 +158,7 @@ class RealNode:
 
     def _build_kubeconfig(self, user: str) -> str:
         client = self._cluster.client_ca.issue_client(user, ["system:nodes"])
-        server = f"https://{self.slot.host_address}:{_RELAY_PORT}"
+        server = f"https://{self.slot.host_address}:{RELAY_PORT}"
         config = json.loads(build_kubeconfig(server, self._cluster.serving_ca.certificate, client))
         config["clusters"][0]["cluster"]["tls-server-name"] = "127.0.0.1"
         return json.dumps(config)
@@ -203,6 +204,10 @@ class RealNode:
         )
         for command in inside:
             await self.run(*command.split())
+        await self.run(
+            *f"iptables -t nat -A PREROUTING -d {SERVICE_IP} -p tcp --dport 443".split(),
+            *f"-j DNAT --to-destination {slot.host_address}:{RELAY_PORT}".split(),
+        )
         await self._run(f"ip route add {slot.pod_range} via {slot.node_address}".split())
 
     async def _choose_snapshotter(self) -> str:
@@ -246,6 +251,15 @@ class RealNode:
             check=check,
         )
 
+    async def import_image(self, archive: Path) -> None:
+        """
+        Import an archive of images, a file of the machine.
+
+        Raises:
+            ClusterError: If containerd refuses it.
+        """
+        await self._ctr("images", "import", str(archive))
+
     async def _import_images(self) -> None:
         machine = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
         pause = images.build_pause_layer(self._programs.pause)
@@ -256,7 +270,7 @@ class RealNode:
         ):
             file = self.folder / "lib" / "node" / "image.tar"
             await asyncio.to_thread(images.write_image, file, name, layer, command, machine)
-            await self._ctr("images", "import", f"{node_config.NODE_FOLDER}/image.tar")
+            await self.import_image(Path(node_config.NODE_FOLDER, "image.tar"))
             file.unlink()
 
     def _build_kubelet_command(self) -> list[str]:

@@ -12,9 +12,10 @@ import pytest
 from image import build, debian
 from image.__main__ import find_cache
 from image.build import Built, Files
-from image.contents import PACKAGES, Contents
+from image.contents import PACKAGES, REPOSITORY, Contents
 from image.debian import Package
 from image.requirements import read_pins
+from image.revision import read_labels
 from image.sbom import PATH as SBOM
 
 MAX_BYTES = 120e6
@@ -62,8 +63,7 @@ def test_labels(contents: Contents, built: Built) -> None:
         assert opened is not None
         labels = json.load(opened)["annotations"]
     assert labels["org.opencontainers.image.version"] == contents.version
-    assert labels["org.opencontainers.image.revision"] != ""
-    assert labels.items() >= contents.labels.items()
+    assert labels == {**contents.labels, **read_labels(REPOSITORY)}
 
 
 def test_no_shell(paths: set[str]) -> None:

@@ -10,6 +10,7 @@ from image import containerfile
 from image.contents import PACKAGES, REPOSITORY, read_contents
 from image.oci import build_config
 from image.requirements import read_lock
+from image.revision import REVISION, SOURCE
 
 
 def _read_instructions() -> Mapping[str, list[str]]:
@@ -36,8 +37,8 @@ def test_it_is_up_to_date() -> None:
 
 def test_it_says_what_the_archive_says() -> None:
     contents = read_contents()
-    revision = {"org.opencontainers.image.revision": "$REVISION"}
-    config = build_config(contents, {**contents.labels, **revision}, [])["config"]
+    given = {REVISION: "$REVISION", SOURCE: "$SOURCE"}
+    config = build_config(contents, {**contents.labels, **given}, [])["config"]
     found = _read_instructions()
     environment = [f"{key}={value}" for key, value in _read_pairs(found["ENV"]).items()]
     assert {
@@ -57,7 +58,7 @@ def test_its_files_are_those_that_make_image_puts_together() -> None:
     assert found["FROM"] == ["scratch"]
     assert found["COPY"] == [
         "--from=build /image /",
-        "--from=build --chown=65532:65532 /workdir /var/lib/vkubelet",
+        "--from=build --chown=65532:65532 /owned /var/lib/",
     ]
     assert not found["RUN"]
     assert "RUN python3.11 -m image root /image.tar" in containerfile.FILE.read_text("utf-8")

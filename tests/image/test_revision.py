@@ -27,7 +27,10 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_a_commit(checkout: Path) -> None:
     _git(checkout, "tag", "v1")  # isn't what is asked for
-    assert read_labels(checkout) == {REVISION: _git(checkout, "rev-parse", "HEAD")}
+    assert read_labels(checkout) == {
+        REVISION: _git(checkout, "rev-parse", "HEAD"),
+        SOURCE: "unknown",
+    }
 
 
 def test_changes_that_are_not_committed_show(checkout: Path) -> None:
@@ -42,9 +45,9 @@ def test_the_source_is_where_others_find_it(checkout: Path) -> None:
 
 def test_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert read_labels(tmp_path) == {REVISION: "unknown"}
+    assert read_labels(tmp_path) == {REVISION: "unknown", SOURCE: "unknown"}
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert read_labels(tmp_path) == {REVISION: "unknown"}
+    assert read_labels(tmp_path) == {REVISION: "unknown", SOURCE: "unknown"}
 
 
 @pytest.mark.parametrize(
