@@ -59,10 +59,10 @@ class RemoteCommand:
         async with asyncio.TaskGroup() as group:
             writer = group.create_task(self._output.run(), name="command output")
             helpers = []
+            if self._tty:  # before stdin: a kubelet loses the end of a command that it resizes then
+                helpers.append(group.create_task(self._send_sizes(), name="command terminal size"))
             if self._streams.stdin:
                 helpers.append(group.create_task(self._send_stdin(), name="command stdin"))
-            if self._tty:
-                helpers.append(group.create_task(self._send_sizes(), name="command terminal size"))
             ending = await self._receive()
             self._output.close()
             await writer

@@ -3,8 +3,10 @@
 import asyncio
 import base64
 import socket
-from collections.abc import Mapping, Sequence
+import ssl
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from yarl import URL
@@ -12,6 +14,7 @@ from yarl import URL
 from vkubelet import __version__
 from vkubelet.kube.access import Connection
 from vkubelet.kube.errors import UpgradeError
+from vkubelet.kube.sockets import open_patient_socket, open_socket
 
 MAX_HEAD_BYTES = 64 * 1024
 """Cap of the answer's head; one takes some hundred bytes."""
@@ -19,10 +22,7 @@ MAX_HEAD_BYTES = 64 * 1024
 BUFFER_BYTES = 128 * 1024
 """Bytes that wait for a reader; the kernel's buffers fill up behind them."""
 
-PROBE_IDLE_SECONDS = 15
-PROBE_INTERVAL_SECONDS = 5
-PROBE_COUNT = 3
-"""TCP keepalive: a stream ends 30 s after its peer vanished without a word."""
+_CreateSocket: TypeAlias = Callable[[tuple[Any, ...]], socket.socket]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +33,8 @@ class Head:
     headers: Mapping[str, str]
 
 
-def watch_peer(opened: socket.socket) -> None:
-    """Have the kernel find out when the peer of a connection is gone."""
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (
-        ("TCP_KEEPIDLE", PROBE_IDLE_SECONDS),
-        ("TCP_KEEPINTVL", PROBE_INTERVAL_SECONDS),
-        ("TCP_KEEPCNT", PROBE_COUNT),
-    ):
-        if hasattr(socket, option):
-            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-
-
 async def dial(
-    connection: Connection, *, secure: bool
+    connection: Connection, *, secure: bool, patient: bool
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """
     Connect to an API server, through the proxy if there is one.
@@ -54,6 +42,8 @@ async def dial(
     Args:
         connection: How to reach it.
         secure: Whether TLS with it is begun, if it speaks TLS.
+        patient: Whether no write fails, so that all can be read that the server has said; who
+            writes and doesn't read then learns of no end.
 
     Raises:
         UpgradeError: If a proxy answers by something that isn't HTTP.
@@ -62,32 +52,54 @@ async def dial(
     url = URL(connection.server, encoded=True)
     host, port = url.host or "", url.port or 443
     tls = connection.ssl if secure and connection.ssl is not True else None
+    create = open_patient_socket if patient else open_socket
     proxy = URL(connection.proxy) if connection.proxy else None
     if proxy is None:
-        reader, writer = await asyncio.open_connection(
-            host,
-            port,
-            limit=BUFFER_BYTES,
-            ssl=tls,
-            server_hostname=server_name(connection) if tls else None,
-        )
-    else:
-        reader, writer = await asyncio.open_connection(
-            proxy.host or "",
-            proxy.port or 0,
-            limit=BUFFER_BYTES,
-            ssl=True if proxy.scheme == "https" else None,
-        )
+        opened = await _connect(host, port, create)
+        return await _begin(opened, tls, server_name(connection))
+    proxy_host = proxy.host or ""
+    opened = await _connect(proxy_host, proxy.port or 0, create)
+    proxy_tls = ssl.create_default_context() if proxy.scheme == "https" else None
+    reader, writer = await _begin(opened, proxy_tls, proxy_host)
     try:
-        watch_peer(writer.get_extra_info("socket"))
-        if proxy is not None:
-            await _pass_proxy(reader, writer, proxy, f"{_bracket(host)}:{port}")
-            if tls is not None:
-                await writer.start_tls(tls, server_hostname=server_name(connection))
+        await _pass_proxy(reader, writer, proxy, f"{_bracket(host)}:{port}")
+        if tls is not None:
+            await writer.start_tls(tls, server_hostname=server_name(connection))
     except BaseException:
         writer.transport.abort()
         raise
     return reader, writer
+
+
+async def _begin(
+    opened: socket.socket, tls: ssl.SSLContext | None, name: str
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    try:
+        return await asyncio.open_connection(
+            sock=opened, limit=BUFFER_BYTES, ssl=tls, server_hostname=name if tls else None
+        )
+    except BaseException:
+        opened.close()
+        raise
+
+
+async def _connect(host: str, port: int, create: _CreateSocket) -> socket.socket:
+    """Connect to the first address of a host that answers."""
+    loop = asyncio.get_running_loop()
+    failures: list[OSError] = []
+    for address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        opened = create(address)
+        try:
+            await loop.sock_connect(opened, address[4])
+        except OSError as error:
+            opened.close()
+            failures.append(error)
+        except BaseException:
+            opened.close()
+            raise
+        else:
+            return opened
+    raise failures[0]
 
 
 def server_name(connection: Connection) -> str:

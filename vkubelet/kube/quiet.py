@@ -136,7 +136,7 @@ async def open_quietly(connection: Connection) -> QuietConnection:
         UpgradeError: If a proxy answers by something that isn't HTTP.
         OSError: If it can't be reached or trusted.
     """
-    reader, writer = await dial(connection, secure=False)
+    reader, writer = await dial(connection, secure=False, patient=False)
     context = None if connection.ssl is True else connection.ssl
     opened = QuietConnection(reader, writer, context, server_name(connection))
     try:

@@ -1,12 +1,9 @@
 """HTTP sessions with an API server: their pool, headers and sockets."""
 
-import socket
-from typing import Any
-
 import aiohttp
 
 from vkubelet import __version__
-from vkubelet.kube.dialing import watch_peer
+from vkubelet.kube.sockets import open_patient_socket
 
 KEEP_ALIVE_SECONDS = 30.0
 """Idle connections go before a server (90 s) or load balancer (60 s) cuts them under a request."""
@@ -24,7 +21,7 @@ def open_session(
     """
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
-            limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS, socket_factory=_open_socket
+            limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS, socket_factory=open_patient_socket
         ),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={
@@ -36,10 +33,3 @@ def open_session(
         trust_env=False,
         middlewares=middlewares,
     )
-
-
-def _open_socket(address: tuple[Any, ...]) -> socket.socket:
-    family, kind, protocol, *_ = address
-    opened = socket.socket(family, kind, protocol)
-    watch_peer(opened)
-    return opened

@@ -90,7 +90,7 @@ async def open_upgrade(
         OSError: If it can't be reached or closes at once.
     """
     async with AsyncExitStack() as stack:
-        reader, writer = await dial(connection, secure=True)
+        reader, writer = await dial(connection, secure=True, patient=True)
         stack.callback(writer.transport.abort)
         writer.write(_build_request(connection, path, upgrade, protocols))
         await writer.drain()

@@ -290,6 +290,28 @@ async def test_connection_cut_without_a_status(
     assert "no exit status from the remote cluster" in status.message
 
 
+async def test_what_came_before_a_cut_counts_whatever_is_sent_meanwhile(
+    server: FakeApiServer, remote: RemoteStreams
+) -> None:
+    caller = Caller(stdin=True)
+
+    async def answer(call: ApiCall) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io",))
+        await socket.prepare(call.request)
+        await socket.receive()  # by now the caller's next input is awaited
+        await socket.send_bytes(b"\x01all")
+        await socket.send_bytes(b"\x03" + serialize_status(CommandStatus(3)))
+        assert call.request.transport is not None
+        call.request.transport.abort()
+        caller.feed(b"more", b"and more", b"and more")
+        return socket
+
+    server.handle("get pods/exec", answer)
+    caller.feed(b"first")
+    assert await run(remote, caller) == ExitStatus(3)
+    assert caller.output == b"all"
+
+
 @pytest.mark.parametrize(
     ("sent", "message"),
     [

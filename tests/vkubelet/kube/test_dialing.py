@@ -56,7 +56,7 @@ async def greet(tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
 
 
 async def read_greeting(connection: Connection, *, secure: bool = True) -> bytes:
-    reader, writer = await dial(connection, secure=secure)
+    reader, writer = await dial(connection, secure=secure, patient=True)
     try:
         return await reader.read()
     finally:
@@ -83,7 +83,7 @@ async def test_tls_is_left_to_the_caller(tmp_path: Path) -> None:
     authority = Authority()
     tls = ssl.create_default_context(cadata=authority.pem.decode())
     async with greet(server_context(authority, tmp_path)) as url:
-        reader, writer = await dial(build_connection(url, tls=tls), secure=False)
+        reader, writer = await dial(build_connection(url, tls=tls), secure=False, patient=False)
         assert writer.get_extra_info("sslcontext") is None
         writer.write(b"this is no TLS\r\n\r\n")
         assert await reader.read() != b"hello"
