@@ -23,6 +23,7 @@ PARSED = "vkubelet run "
 _NO_KUBELET = "home has no kubelets in these tests, so the chart's pod doesn't start there"
 NOT_RUN: Mapping[str, str] = {
     "PYTHONPATH=docs/examples/memory-nodes ": "tests/cluster/docs runs it as a process beside",
+    "skopeo ": "there is no registry in these tests, and no skopeo",
     "make ": "tests are run by make; that the targets exist is tested",
     "kubectl --context home --namespace vkubelet rollout status": _NO_KUBELET,
     "kubectl --context home --namespace vkubelet exec deployment/": _NO_KUBELET,

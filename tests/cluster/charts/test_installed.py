@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.cluster.charts.conftest import PEERING
-from tests.cluster.charts.installation import Installation, make_kubeconfig
+from tests.cluster.charts.installation import NAMESPACE, Installation, make_kubeconfig
 from tests.cluster.charts.rendered import apply, read_hooks
 from tests.cluster.cluster import Cluster
 from tests.cluster.kubectl import Completed
@@ -173,6 +173,8 @@ async def test_leases_of_other_nodes(at_home: Refused) -> None:
         "metadata": {"name": "real", "namespace": "kube-node-lease"},
     }
     await at_home.expect("not of a Node of the process", "create", "-f", "-", body=body)
+    body["metadata"] = {"name": "other", "namespace": NAMESPACE}
+    await at_home.expect("not the lock of the peering", "create", "-f", "-", body=body)
 
 
 async def test_certificates_of_others(home: Cluster, at_home: Refused) -> None:
