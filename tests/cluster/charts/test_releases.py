@@ -11,7 +11,12 @@ import pytest_asyncio
 
 from provider.app import list_home_rights
 from provider.config import NamespaceConfig, ServingConfig
-from provider.rights import dependent_rights, find_missing_rights, remote_rights
+from provider.rights import (
+    dependent_rights,
+    find_missing_rights,
+    remote_rights,
+    removal_rights_at_home,
+)
 from tests.charts.rendering import REMOTE, merge
 from tests.charts.rules import Grant, as_grants
 from tests.cluster.charts.installation import (
@@ -167,6 +172,7 @@ async def _find_missing(release: Installation) -> set[Grant]:
     serving = ServingConfig.model_validate(config["kubelet"])
     lock = NamespacedName(NAMESPACE, f"vkubelet-{release.peering}")
     rights = list_home_rights(namespaces, serving, lock)
+    rights += removal_rights_at_home(namespaces.names)
     for name in namespaces.names:
         rights += dependent_rights(name, tokens=False)
     await asyncio.sleep(0.1)  # the authorizer follows by a watch

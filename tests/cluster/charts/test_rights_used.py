@@ -36,12 +36,11 @@ RARELY_USED_OVER_THERE: Mapping[tuple[str, str], str] = {
     ("get", "/pods"): "a name is taken, or an answer was lost",
     ("get", "/configmaps"): "a name is taken",
     ("get", "/secrets"): "a name is taken",
+    ("patch", "/pods/resize"): "resources change, which the kubelets here don't do",
     ("create", "/pods/exec"): "by SPDY, where a server doesn't do WebSockets",
     ("create", "/pods/attach"): "by SPDY, where a server doesn't do WebSockets",
     ("create", "/pods/portforward"): "by SPDY, where a server doesn't do WebSockets",
-    ("get", "metrics.k8s.io/nodes"): "one node to one: the node's own use",
     ("list", "metrics.k8s.io/nodes"): "one node to one: the node's own use",
-    ("get", "metrics.k8s.io/pods"): "one namespace at a time",
     ("list", "/nodes"): STREAMED,
     ("list", "/pods"): STREAMED,
     ("list", "/configmaps"): STREAMED,
@@ -82,11 +81,8 @@ async def test_over_there(
     await home.kubectl("patch", "configmap", "busy", where, '--patch={"data":{"key":"new"}}')
     debugger = ["--image=any", "--profile=baseline", "--", "true"]
     await home.kubectl("debug", "busy", where, *debugger)
-    resize = '{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"20m"}}}]}}'
-    await home.kubectl("patch", "pod", "busy", where, "--subresource=resize", f"--patch={resize}")
     for used in (
         ("patch", "/pods/ephemeralcontainers"),
-        ("patch", "/pods/resize"),
         ("update", "/configmaps"),
         ("update", "/secrets"),
     ):

@@ -56,6 +56,15 @@ async def test_rights_in_reflected_namespaces_are_only_warned_of() -> None:
         assert "watch secrets in namespace demo, create serviceaccounts/token" in lacking.message
 
 
+async def test_metrics_are_wanted_and_not_needed() -> None:
+    async with open_world() as world:
+        allow_but(world.remote, "list nodes.metrics.k8s.io")
+        fine, lacking = await check_remote_rights(world.around())
+        assert fine.level is Level.OK
+        assert lacking.level is Level.WARNING
+        assert lacking.message == "the remote credentials may not list nodes.metrics.k8s.io"
+
+
 async def test_where_only_some_remote_namespaces_are_needed() -> None:
     async with open_world() as world:
         around = world.around(capacity={"foreignUse": "ignore"})
