@@ -86,7 +86,7 @@ def _report(
     who: str, needed: Sequence[Right], missing: Sequence[Right], *, advice: str
 ) -> list[Finding]:
     if not missing:
-        return [ok(f"{who} have all {len(needed)} rights")]
+        return [ok(f"all {len(needed)} rights are there for {who}")]
     return [failure(f"{who} may not {right}", advice) for right in missing]
 
 
