@@ -92,7 +92,7 @@ class PeeringConfig(Section):
     """Name of the remote cluster, in labels and node names; names the peering. Required."""
 
 
-class RemoteConfig(PeeringConfig):
+class RemoteAccessConfig(PeeringConfig):
     """The remote cluster."""
 
     kubeconfig: Annotated[Path, Flag("--remote-kubeconfig", "FILE")]
@@ -106,6 +106,10 @@ class RemoteConfig(PeeringConfig):
 
     allow_files: Annotated[bool, Flag("--allow-remote-files")] = False
     """Let the remote kubeconfig name files outside its own folder."""
+
+
+class RemoteConfig(RemoteAccessConfig):
+    """The remote cluster."""
 
     unreachable: Annotated[UnreachableAction, Flag("--remote-unreachable", "MODE")] = (
         UnreachableAction.EVICT
@@ -311,7 +315,7 @@ class Config(Section):
 class PlanConfig(Section):
     """The part of the configuration that `vkubelet plan` takes."""
 
-    remote: RemoteConfig
+    remote: RemoteAccessConfig
     nodes: NodeConfig = Field(default_factory=NodeConfig)
     capacity: CapacityConfig = Field(default_factory=CapacityConfig)
 
@@ -320,7 +324,7 @@ class TeardownConfig(Section):
     """The part of the configuration that `vkubelet teardown` takes."""
 
     home: HomeConfig = Field(default_factory=HomeConfig)
-    remote: RemoteConfig
+    remote: RemoteAccessConfig
     removal: DrainConfig = Field(default_factory=DrainConfig)
 
 

@@ -68,9 +68,11 @@ class Demo:
     async def run(self) -> None:
         """Show everything, step by step."""
         await self._show_nodes()
+        await self._show_check()
         await self._deploy()
         await self._show_affinity()
         await self._show_streams()
+        await self._show_status()
         await self._delete()
         if self._mode.changes:
             await self._change()
@@ -78,23 +80,45 @@ class Demo:
             await self._show_foreign_use(self._mode.foreign_node)
 
     async def _plan(self) -> None:
-        arguments = [
+        output = await self._vkubelet("plan", *self._remote_flags)
+        for name in self._mode.virtual_nodes:
+            self._check(name in output, f"{name} is planned")
+
+    @property
+    def _remote_flags(self) -> list[str]:
+        return [
             f"--remote-kubeconfig={self._remote.kubeconfig_for(USER)}",
             "--remote-cluster=cloud",
             *self._mode.arguments,
         ]
-        self._console.print(f"[bold]$ vkubelet plan {shlex.join(arguments)}", soft_wrap=True)
+
+    async def _vkubelet(self, *arguments: str) -> str:
+        """Run another of our commands, and show what it says."""
+        self._console.print(f"[bold]$ vkubelet {shlex.join(arguments)}", soft_wrap=True)
         started = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "provider", "plan", *arguments),
+            *(sys.executable, "-m", "provider", *arguments),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env=build_environment(),
         )
         output, _ = await started.communicate()
-        self._console.print(output.decode().rstrip(), highlight=False, markup=False)
-        self._check(started.returncode == 0, "exit code 0 of vkubelet plan", quiet=True)
-        for name in self._mode.virtual_nodes:
-            self._check(name in output.decode(), f"{name} is planned")
+        text = output.decode()
+        self._console.print(text.rstrip(), highlight=False, markup=False, soft_wrap=True)
+        name = arguments[0]
+        self._check(started.returncode == 0, f"exit code 0 of vkubelet {name}", quiet=True)
+        return text
+
+    async def _show_check(self) -> None:
+        self._title("Does it work? vkubelet check")
+        home = f"--kubeconfig={self._home.admin_kubeconfig}"
+        flags = [home, *self._remote_flags, f"--namespace={NAMESPACE}", "--approve-csr"]
+        await self._vkubelet("check", *flags)
+
+    async def _show_status(self) -> None:
+        self._title("What is there: vkubelet status")
+        output = await self._vkubelet("status", f"--kubeconfig={self._home.admin_kubeconfig}")
+        self._check("Peering cloud: ready" in output, "the peering is ready")
+        self._check("2 Running" in output, "two pods run")
 
     async def _show_nodes(self) -> None:
         self._title("The virtual nodes at home")

@@ -15,7 +15,19 @@ from provider.rights import (
     find_missing_rights,
     remote_rights,
 )
+from provider.stats.metrics_api import NODE_METRICS, POD_METRICS
 from provider.translation.tokens import ApiAccess
+
+
+def metrics_rights(namespaces: Sequence[str] = ()) -> tuple[Right, ...]:
+    """
+    List what is wanted in the remote cluster to know what pods and nodes use.
+
+    Args:
+        namespaces: Where pods are followed; none: in the whole cluster.
+    """
+    of_pods = (Right("list", POD_METRICS, namespace=name) for name in namespaces or ("",))
+    return (Right("list", NODE_METRICS), *of_pods)
 
 
 async def check_home_rights(around: Surroundings) -> list[Finding]:
@@ -58,14 +70,23 @@ async def check_remote_rights(around: Surroundings) -> list[Finding]:
     needed = remote_rights(namespaces)
     missing = await find_missing_rights(around.remote, needed)
     advice = explain_missing(missing) or "docs/rbac/remote.yaml has them all"
-    return _report("the remote credentials", needed, missing, advice=advice)
+    findings = _report("the remote credentials", needed, missing, advice=advice)
+    unknown = await find_missing_rights(around.remote, metrics_rights(namespaces))
+    if unknown:
+        findings.append(
+            warning(
+                f"the remote credentials may not {_join(unknown)}",
+                "kubectl top shows nothing of virtual nodes and their pods; all else works",
+            )
+        )
+    return findings
 
 
 def _report(
     who: str, needed: Sequence[Right], missing: Sequence[Right], *, advice: str
 ) -> list[Finding]:
     if not missing:
-        return [ok(f"{who} have all {len(needed)} rights")]
+        return [ok(f"all {len(needed)} rights are there for {who}")]
     return [failure(f"{who} may not {right}", advice) for right in missing]
 
 

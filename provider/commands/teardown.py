@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 from provider.app import identify_peering, load_home_access
 from provider.commands.launch import run_to_end
-from provider.config import HomeConfig, HomeTeardownConfig, RemoteConfig, TeardownConfig
+from provider.config import HomeConfig, HomeTeardownConfig, RemoteAccessConfig, TeardownConfig
 from provider.errors import ConfigError, StartError
 from provider.lock import find_lock_key
 from provider.peering import Peering
@@ -59,7 +59,7 @@ async def tear_down(
             access = await load_home_access(config.home)
             home = await stack.enter_async_context(KubeClient(access, name="home"))
             remote = None
-            if isinstance(config.remote, RemoteConfig):
+            if isinstance(config.remote, RemoteAccessConfig):
                 remote = await stack.enter_async_context(await _open_remote(config.remote))
             peering = await identify_peering(home, config.home.cluster, config.remote.cluster)
             run = _Run(config.home, home, remote, peering)
@@ -72,7 +72,7 @@ async def tear_down(
         raise StartError(f"{error}; what is removed is removed, run it again") from errors
 
 
-async def _open_remote(config: RemoteConfig) -> KubeClient:
+async def _open_remote(config: RemoteAccessConfig) -> KubeClient:
     """
     Make the remote client, if there is somebody at the other end.
 

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from provider.app import list_home_rights
+from provider.checkup.access import metrics_rights
 from provider.config import NamespaceConfig, ServingConfig
 from provider.rights import (
     dependent_rights,
@@ -25,9 +26,7 @@ BY_BUILT_IN_ROLE = {
     Grant(verb, "/configmaps", "kube-system", "extension-apiserver-authentication")
     for verb in ("list", "watch")
 }
-METRICS = {
-    Grant(verb, f"metrics.k8s.io/{kind}") for verb in ("get", "list") for kind in ("pods", "nodes")
-}
+METRICS = as_grants(metrics_rights())
 """Wanted, not needed: without it `kubectl top` knows nothing."""
 
 
@@ -122,6 +121,15 @@ def test_the_documented_role_that_lets_namespaces_be_removed() -> None:
         render(REMOTE, {"peering": "cloud", "teardown": True}), "vkubelet-remote-cloud"
     )
     assert wanted <= granted
+
+
+def test_the_documented_roles_of_a_remote_namespace() -> None:
+    objects = list(yaml.safe_load_all((RBAC / "remote-namespace.yaml").read_text()))
+    granted = read_grants(objects, "vkubelet")
+    metrics = {grant for grant in granted if grant.resource.startswith("metrics.k8s.io/")}
+    assert metrics <= METRICS
+    needed = as_grants(remote_rights(["tenant"]))
+    assert granted - metrics == {grant._replace(namespace="", name="") for grant in needed}
 
 
 def test_teardown_has_the_documented_rights() -> None:

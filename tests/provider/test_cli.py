@@ -40,6 +40,7 @@ def test_a_command_has_the_flags_of_its_part(
     text = capsys.readouterr().out
     assert all(item.flag.name in text for item in config_fields(model))
     assert ("--kubelet-address" in text) is (command == "check")
+    assert ("--remote-unreachable" in text) is (command == "check")  # as run would get it
 
 
 PLAN = ["plan", "--remote-cluster", "cloud", "--remote-kubeconfig", "none"]

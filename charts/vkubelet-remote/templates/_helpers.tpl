@@ -48,7 +48,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 # For kubectl top and metrics-server at home.
 - apiGroups: [metrics.k8s.io]
   resources: [pods]
-  verbs: [get, list]
+  verbs: [list]
 {{- end }}
 {{- end }}
 

@@ -9,6 +9,9 @@ from tests.cluster.charts.installation import Installation, installed
 from tests.cluster.cluster import Cluster
 from tests.cluster.peering import PhysicalNodes, Vkubelet
 
+PEERING = "sea"
+"""No other tests' peering: processes of those may still run."""
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def reflected(home: Cluster) -> AsyncIterator[str]:
@@ -27,7 +30,7 @@ async def installation(
     home: Cluster, remote: Cluster, physical_nodes: PhysicalNodes, reflected: str
 ) -> AsyncIterator[Installation]:
     """Both charts, installed by Helm."""
-    async with installed(home, remote, "cloud", [reflected]) as found:
+    async with installed(home, remote, PEERING, [reflected]) as found:
         yield found
 
 

@@ -156,12 +156,14 @@ class Installation:
             await process.stop()
 
 
-async def make_kubeconfig(cluster: Cluster, account: str, out: Path, *more: str) -> None:
+async def make_kubeconfig(
+    cluster: Cluster, account: str, out: Path, *more: str, namespace: str = NAMESPACE
+) -> None:
     """Have the product make a kubeconfig of a service account of the release's namespace."""
     code, output = await run_command(
         "kubeconfig",
         f"--kubeconfig={cluster.admin_kubeconfig}",
-        f"--service-account={NAMESPACE}/{account}",
+        f"--service-account={namespace}/{account}",
         f"--out={out}",
         "--duration=1h",
         *more,

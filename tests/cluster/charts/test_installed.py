@@ -3,11 +3,10 @@
 import secrets
 from typing import Any
 
-import aiohttp
 import msgspec
 import pytest
 
-from tests.charts.rules import read_grants
+from tests.cluster.charts.conftest import PEERING
 from tests.cluster.charts.installation import NAMESPACE, Installation, make_kubeconfig
 from tests.cluster.charts.rendered import apply, read_hooks
 from tests.cluster.cluster import Cluster
@@ -30,6 +29,8 @@ from vkubelet.kube.objects import NODES, PODS, NamespacedName, Resource
 
 pytestmark = pytest.mark.cluster
 
+THERE = {"vkubelet.io/peering": PEERING}
+
 
 async def test_pods_run_with_the_rights_of_the_charts(
     home: Cluster, remote: Cluster, process: Vkubelet, reflected: str
@@ -39,13 +40,13 @@ async def test_pods_run_with_the_rights_of_the_charts(
         "apply", f"-n={reflected}", "-f", "-", stdin=msgspec.json.encode(secret).decode()
     )
     volumes = [{"name": "v", "secret": {"secretName": "s"}}]
-    pod = await run_pod(home, "web", reflected, volumes=volumes)
+    pod = await run_pod(home, "web", reflected, nodeSelector=THERE, volumes=volumes)
     (behind,) = await find_remote_pods(remote, pod)
     log = await home.kubectl("logs", "web", f"-n={reflected}")
     assert log.stdout == "started\n"
     done = await home.kubectl("exec", "web", f"-n={reflected}", "--", "echo", "hello")
     assert done.stdout == "hello\n"
-    assert behind["metadata"]["labels"]["vkubelet.io/peering"] == "cloud"
+    assert behind["metadata"]["labels"]["vkubelet.io/peering"] == PEERING
     await home.kubectl("delete", "pod", "web", f"-n={reflected}", "--wait=false")
     await wait_gone(home, "web", reflected)
 
@@ -124,7 +125,7 @@ async def test_nodes_of_others(home: Cluster, at_home: Refused) -> None:
     try:
         for patch in (
             '{"spec":{"unschedulable":true}}',
-            '{"metadata":{"labels":{"vkubelet.io/peering":"cloud"}}}',
+            '{"metadata":{"labels":{"vkubelet.io/peering":"sea"}}}',
         ):
             await at_home.expect("not of the peering", "patch", "node", "real", f"--patch={patch}")
         status: dict[str, Any] = {"status": {"conditions": []}}
@@ -135,16 +136,16 @@ async def test_nodes_of_others(home: Cluster, at_home: Refused) -> None:
 
 
 async def test_nodes_that_are_not_to_be(at_home: Refused) -> None:
-    labels = {"vkubelet.io/peering": "cloud", "vkubelet.io/home-cluster": "x"}
+    labels = {"vkubelet.io/peering": PEERING, "vkubelet.io/home-cluster": "x"}
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "other", "labels": labels}}
     await at_home.expect("not among those", "create", "-f", "-", body=body)
-    unlabelled = {**body, "metadata": {"name": "cloud-9"}}
+    unlabelled = {**body, "metadata": {"name": "sea-9"}}
     await at_home.expect("keeps the label", "create", "-f", "-", body=unlabelled)
     await at_home.expect(
         "keeps the label",
         "patch",
         "node",
-        "cloud",
+        PEERING,
         '--patch={"metadata":{"labels":{"vkubelet.io/peering":"mine"}}}',
     )
 
@@ -172,6 +173,8 @@ async def test_leases_of_other_nodes(at_home: Refused) -> None:
         "metadata": {"name": "real", "namespace": "kube-node-lease"},
     }
     await at_home.expect("not of a Node of the process", "create", "-f", "-", body=body)
+    body["metadata"] = {"name": "other", "namespace": NAMESPACE}
+    await at_home.expect("not the lock of the peering", "create", "-f", "-", body=body)
 
 
 async def test_certificates_of_others(home: Cluster, at_home: Refused) -> None:
@@ -226,7 +229,7 @@ async def test_remote_objects_of_others(
     )
     labelled = build_pod("mine", "default")
     labelled["metadata"]["labels"] = {
-        "vkubelet.io/peering": "cloud",
+        "vkubelet.io/peering": PEERING,
         "vkubelet.io/home-cluster": "x",
     }
     await at_remote.expect("namespace is not of the peering", "create", "-f", "-", body=labelled)
@@ -243,7 +246,7 @@ async def test_remote_objects_of_others(
 async def test_remote_namespaces_that_are_not_to_be(at_remote: Refused) -> None:
     body: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}}
     await at_remote.expect("labels of its peering only", "create", "-f", "-", body=body)
-    labels = {"vkubelet.io/peering": "cloud", "vkubelet.io/home-cluster": "x"}
+    labels = {"vkubelet.io/peering": PEERING, "vkubelet.io/home-cluster": "x"}
     body["metadata"]["labels"] = labels
     await at_remote.expect("Pod Security level", "create", "-f", "-", body=body)
     enforce = "pod-security.kubernetes.io/enforce"
@@ -273,7 +276,7 @@ async def test_a_daemonset_pod_and_a_pod_elsewhere_are_finalised(
     home: Cluster, process: Vkubelet, namespace: str
 ) -> None:
     """In a namespace that isn't reflected: such pods are deleted by us, too."""
-    await create(home, build_pod("lost", namespace))
+    await create(home, build_pod("lost", namespace, nodeSelector=THERE))
 
     async def told() -> bool:
         pod = await get_pod(home, "lost", namespace)
@@ -282,102 +285,3 @@ async def test_a_daemonset_pod_and_a_pod_elsewhere_are_finalised(
     await wait_until(told, "it says why it doesn't run")
     await home.kubectl("delete", "pod", "lost", f"-n={namespace}", "--wait=false")
     await wait_gone(home, "lost", namespace)
-
-
-STREAMED = "where the API server doesn't stream lists"
-RARELY_USED: dict[tuple[str, str], str] = {
-    ("get", "/nodes"): "the name of a Node is taken",
-    ("delete", "/nodes"): "a virtual node isn't wanted any more",
-    ("get", "/pods"): "what a cache lacks is no reason to delete",
-    ("create", "/pods/eviction"): "a virtual node isn't wanted any more",
-    ("patch", "/events"): "an event happens again",
-    ("approve", "certificates.k8s.io/signers"): "asked of the authorizer at an approval",
-    ("list", "/pods"): STREAMED,
-    ("list", "/configmaps"): STREAMED,
-    ("list", "/secrets"): STREAMED,
-    ("list", "certificates.k8s.io/certificatesigningrequests"): STREAMED,
-}
-FOR_EVERYBODY = {("create", "authorization.k8s.io/selfsubjectaccessreviews")}
-
-
-async def test_every_right_at_home_is_used(
-    home: Cluster, installation: Installation, process: Vkubelet, reflected: str
-) -> None:
-    """The API server's audit log against what the chart grants."""
-    objects = [
-        {"apiVersion": "v1", "kind": kind, "metadata": {"name": "o", "namespace": reflected}}
-        for kind in ("ConfigMap", "Secret")
-    ]
-    await create(home, *objects)
-    sources = [{"configMap": {"name": "o"}}, {"secret": {"name": "o"}}]
-    volumes = [{"name": "v", "projected": {"sources": sources}}]
-    await run_pod(home, "used", reflected, volumes=volumes)
-    await _ask_by_token(home, installation)
-    await _cordon_for_a_moment(home, installation)
-    await home.kubectl("delete", "pod", "used", f"-n={reflected}", "--wait=false")
-    await wait_gone(home, "used", reflected)
-    granted = await _read_granted(home, installation.name)
-    assert RARELY_USED.keys() <= granted
-
-    async def all_used() -> bool:
-        return granted - _read_used(home, installation.name) <= RARELY_USED.keys()
-
-    try:
-        await wait_until(all_used, "all rights are used", timeout_seconds=20)
-    finally:
-        used = _read_used(home, installation.name)
-        print("not used:", sorted(granted - used - RARELY_USED.keys()))
-    assert used - granted == FOR_EVERYBODY
-
-
-async def _cordon_for_a_moment(home: Cluster, installation: Installation) -> None:
-    """Have the virtual node change: one of the physical nodes takes no pods."""
-
-    async def noticed() -> bool:
-        annotations = (await get(home, "node", installation.peering))["metadata"]["annotations"]
-        return bool(annotations["vkubelet.io/members"] == '{"eligible":2,"members":3}')
-
-    await installation.remote.kubectl("cordon", "hdd-1")
-    try:
-        await wait_until(noticed, "the cordon is noticed")
-    finally:
-        await installation.remote.kubectl("uncordon", "hdd-1")
-
-
-async def _ask_by_token(home: Cluster, installation: Installation) -> None:
-    """Ask the kubelet port as somebody with a token, who is reviewed."""
-    made = await home.kubectl("create", "token", "default", f"--namespace={NAMESPACE}")
-    node = await get(home, "node", installation.peering)
-    port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
-    headers = {"Authorization": f"Bearer {made.stdout.strip()}"}
-    async with (
-        aiohttp.ClientSession(headers=headers) as session,
-        session.get(f"https://127.0.0.1:{port}/pods", ssl=False) as response,
-    ):
-        assert response.status == 403
-
-
-async def _read_granted(cluster: Cluster, account: str) -> set[tuple[str, str]]:
-    found = await cluster.kubectl(
-        "get", "clusterroles,clusterrolebindings,roles,rolebindings", "-A", "-o", "json"
-    )
-    grants = read_grants(found.json()["items"], account)
-    names = {grant.name for grant in grants}
-    assert "extension-apiserver-authentication" in names  # of the built-in role, for the client CA
-    return {(grant.verb, grant.resource) for grant in grants if grant.namespace != "kube-system"}
-
-
-def _read_used(cluster: Cluster, account: str) -> set[tuple[str, str]]:
-    used = set()
-    for event in cluster.read_audit_log():
-        reference = event.get("objectRef", {})
-        ours = event["user"]["username"].endswith(f":{account}")
-        if not ours or not reference or event["responseStatus"]["code"] in (401, 403):
-            continue
-        if reference["resource"] == "configmaps" and reference.get("namespace") == "kube-system":
-            continue
-        resource = f"{reference.get('apiGroup', '')}/{reference['resource']}"
-        if reference.get("subresource"):
-            resource += f"/{reference['subresource']}"
-        used.add((event["verb"], resource))
-    return used

@@ -11,7 +11,12 @@ import pytest_asyncio
 
 from provider.app import list_home_rights
 from provider.config import NamespaceConfig, ServingConfig
-from provider.rights import dependent_rights, find_missing_rights
+from provider.rights import (
+    dependent_rights,
+    find_missing_rights,
+    remote_rights,
+    removal_rights_at_home,
+)
 from tests.charts.rendering import REMOTE, merge
 from tests.charts.rules import Grant, as_grants
 from tests.cluster.charts.installation import (
@@ -132,12 +137,42 @@ async def test_each_right_that_is_missing_is_named(
     assert len(named) > 30
 
 
+async def test_each_right_that_is_missing_over_there_is_named(
+    release: Installation, remote: Cluster
+) -> None:
+    role = Role(remote, "clusterrole", release.remote_name)
+    rules = await role.read()
+    named: set[Grant] = set()
+    try:
+        for index, rule in enumerate(rules):
+            if rule["apiGroups"] == ["metrics.k8s.io"]:  # wanted, not needed
+                continue
+            for verb in rule["verbs"]:
+                await role.write(_without(rules, index, verb))
+                missing = await _find_missing_over_there(release)
+                assert {grant.verb for grant in missing} == {verb}, rule
+                resources = {grant.resource.partition("/")[2] for grant in missing}
+                assert resources == set(rule["resources"])
+                named |= missing
+    finally:
+        await role.write(rules)
+    assert await _find_missing_over_there(release) == set()
+    assert named == as_grants(remote_rights())
+
+
+async def _find_missing_over_there(release: Installation) -> set[Grant]:
+    await asyncio.sleep(0.1)  # the authorizer follows by a watch
+    async with release.remote.client(release.remote_kubeconfig) as client:
+        return as_grants(await find_missing_rights(client, remote_rights()))
+
+
 async def _find_missing(release: Installation) -> set[Grant]:
     config = release.values["config"]
     namespaces = NamespaceConfig.model_validate(config["namespaces"])
     serving = ServingConfig.model_validate(config["kubelet"])
     lock = NamespacedName(NAMESPACE, f"vkubelet-{release.peering}")
     rights = list_home_rights(namespaces, serving, lock)
+    rights += removal_rights_at_home(namespaces.names)
     for name in namespaces.names:
         rights += dependent_rights(name, tokens=False)
     await asyncio.sleep(0.1)  # the authorizer follows by a watch
@@ -160,6 +195,25 @@ async def test_a_process_without_a_right_says_so_and_ends(
     assert (
         "the home credentials lack these rights: create leases.coordination.k8s.io in namespace"
         " kube-node-lease, patch leases.coordination.k8s.io in namespace kube-node-lease"
+    ) in output
+
+
+async def test_a_process_without_a_right_over_there_says_so_and_ends(
+    release: Installation, remote: Cluster
+) -> None:
+    role = Role(remote, "clusterrole", release.remote_name)
+    rules = await role.read()
+    index = next(i for i, rule in enumerate(rules) if "pods/resize" in rule["resources"])
+    await role.write(_without(rules, index, "patch"))
+    try:
+        process = await release.build_process()
+        code, output = await run_command("run", *process.arguments)
+    finally:
+        await role.write(rules)
+    assert code == 1
+    assert (
+        "the remote credentials lack these rights: patch pods/ephemeralcontainers,"
+        " patch pods/resize"
     ) in output
 
 
@@ -264,8 +318,10 @@ async def test_a_kubeconfig_that_turns_to_garbage_and_back(
         release.remote_kubeconfig.write_bytes(good)
         await release.home.kubectl("delete", "pod", "meanwhile", f"-n={reflected}", "--wait=false")
         await wait_gone(release.home, "meanwhile", reflected)
-    for content in (b"", b"garbage: ["):
-        release.remote_kubeconfig.write_bytes(content)
+    for content in (b"", b"garbage: [", None):
+        release.remote_kubeconfig.unlink()
+        if content is not None:
+            release.remote_kubeconfig.write_bytes(content)
         process = await release.build_process()
         code, output = await run_command("run", *process.arguments)
         assert code == 1

@@ -11,8 +11,9 @@ async def test_all_of_them() -> None:
         around = world.around()
         (home,) = show(await check_home_rights(around))
         (remote,) = show(await check_remote_rights(around))
-        assert home.startswith("ok: the home credentials have all ")
-        assert remote.startswith("ok: the remote credentials have all ")
+        assert home.startswith("ok: all ")
+        assert home.endswith(" rights are there for the home credentials")
+        assert remote.endswith(" rights are there for the remote credentials")
 
 
 async def test_each_that_is_missing_is_named() -> None:
@@ -54,6 +55,15 @@ async def test_rights_in_reflected_namespaces_are_only_warned_of() -> None:
         assert fine.level is Level.OK
         assert lacking.level is Level.WARNING
         assert "watch secrets in namespace demo, create serviceaccounts/token" in lacking.message
+
+
+async def test_metrics_are_wanted_and_not_needed() -> None:
+    async with open_world() as world:
+        allow_but(world.remote, "list nodes.metrics.k8s.io")
+        fine, lacking = await check_remote_rights(world.around())
+        assert fine.level is Level.OK
+        assert lacking.level is Level.WARNING
+        assert lacking.message == "the remote credentials may not list nodes.metrics.k8s.io"
 
 
 async def test_where_only_some_remote_namespaces_are_needed() -> None:

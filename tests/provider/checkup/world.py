@@ -35,14 +35,15 @@ def serve_identity(fake: FakeApiServer, version: str = "v1.37.2", user: str = "a
 
 
 def allow_but(fake: FakeApiServer, *denied: str) -> None:
-    """Have a fake deny rights: "verb resource" or "verb resource/subresource"."""
+    """Have a fake deny rights: "verb resource[/subresource]", of any group or `.group` after it."""
 
     def review(call: ApiCall) -> KubeObject:
         attributes = call.body["spec"]["resourceAttributes"]
         resource = attributes["resource"]
         if attributes.get("subresource"):
             resource += f"/{attributes['subresource']}"
-        allowed = f"{attributes['verb']} {resource}" not in denied
+        asked = f"{attributes['verb']} {resource}"
+        allowed = not {asked, f"{asked}.{attributes.get('group', '')}"} & set(denied)
         return {**call.body, "status": {"allowed": allowed}}
 
     fake.handle("create selfsubjectaccessreviews", review)
