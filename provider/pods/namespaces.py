@@ -12,6 +12,7 @@ from vkubelet.kube.client import KubeClient
 from vkubelet.kube.errors import (
     AlreadyExistsError,
     ForbiddenError,
+    NamespaceEndingError,
     NotFoundError,
 )
 from vkubelet.kube.objects import (
@@ -208,9 +209,9 @@ class RemoteNamespaces:
         key = NamespacedName(namespace, body["metadata"]["name"])
         try:
             anchor = await self._find_or_make_anchor(key, body)
+        except NamespaceEndingError as error:
+            raise RetryError(error.message) from error
         except ForbiddenError as error:
-            if "is being terminated" in error.message:
-                raise RetryError(error.message) from error
             raise RefusedError("RemoteObjectForbidden", error.message) from error
         metadata = anchor["metadata"]
         if metadata.get("deletionTimestamp"):

@@ -22,14 +22,15 @@ from vkubelet.kube.errors import (
     ConflictError,
     ForbiddenError,
     InvalidError,
+    NamespaceEndingError,
     NotFoundError,
 )
 from vkubelet.kube.objects import PODS, CachedObject, KubeObject, NamespacedName
 
 logger = logging.getLogger(__name__)
 
-# The namespace ends, to be made anew; or it's so new that its service account isn't there yet.
-_PASSING = ("is being terminated", "error looking up service account")
+_TOO_NEW = "error looking up service account"
+"""Words of the API server on a namespace whose service account isn't made yet."""
 
 # Refusals that end when there is more room, as below a quota; others as well, but that isn't known.
 _MAY_PASS = frozenset({"RemotePodForbidden", "RemoteObjectForbidden"})
@@ -214,7 +215,7 @@ class RemotePodWriter:
             raise RefusedError("RemotePodInvalid", error.message) from error
         except ForbiddenError as error:
             self._namespaces.forget(key.namespace)
-            if any(words in error.message for words in _PASSING):
+            if isinstance(error, NamespaceEndingError) or _TOO_NEW in error.message:
                 raise RetryError(error.message) from error
             raise RefusedError("RemotePodForbidden", error.message) from error
         else:

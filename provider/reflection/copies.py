@@ -17,6 +17,7 @@ from vkubelet.kube.errors import (
     ConflictError,
     ForbiddenError,
     InvalidError,
+    NamespaceEndingError,
     NotFoundError,
 )
 from vkubelet.kube.informer import Informer
@@ -221,9 +222,9 @@ class RemoteCopies:
             return False
         except NotFoundError as error:
             raise RetryError(f"remote namespace {key.namespace} is gone") from error
+        except NamespaceEndingError as error:
+            raise RetryError(error.message) from error
         except ForbiddenError as error:
-            if "is being terminated" in error.message:
-                raise RetryError(error.message) from error
             raise RefusedError("RemoteObjectForbidden", error.message) from error
         except InvalidError as error:
             raise RefusedError(f"Remote{kind}Invalid", _without_values(kind, key)) from error

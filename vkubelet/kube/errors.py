@@ -9,6 +9,7 @@ Errors of a Kubernetes API call.
         ├── BadRequestError          400
         ├── UnauthorizedError        401
         ├── ForbiddenError           403
+        │   └── NamespaceEndingError nothing is made in a namespace that is being deleted
         ├── NotFoundError            404
         ├── ConflictError            409 reason Conflict
         ├── AlreadyExistsError       409 reason AlreadyExists
@@ -82,6 +83,10 @@ class UnauthorizedError(StatusError):
 
 class ForbiddenError(StatusError):
     """403: the identity lacks a right, or admission refused."""
+
+
+class NamespaceEndingError(ForbiddenError):
+    """403: nothing can be made in a namespace that is being deleted."""
 
 
 class NotFoundError(StatusError):

@@ -10,7 +10,12 @@ from datetime import UTC, datetime
 from typing import Generic, Literal, NoReturn, TypeAlias, TypeVar
 
 from vkubelet.kube.client import KubeClient, PatchType
-from vkubelet.kube.errors import AlreadyExistsError, KubeError, NotFoundError
+from vkubelet.kube.errors import (
+    AlreadyExistsError,
+    KubeError,
+    NamespaceEndingError,
+    NotFoundError,
+)
 from vkubelet.kube.names import MAX_DNS_SUBDOMAIN, is_dns_subdomain
 from vkubelet.kube.objects import EVENTS, KubeObject, NamespacedName, build_object_reference
 
@@ -179,6 +184,8 @@ class EventRecorder:
                     await self._write_copy(item)
                 else:
                     await self._write(item)
+            except NamespaceEndingError:
+                logger.debug("%s: event %s dropped with its namespace", _text(note), note.reason)
             except KubeError as error:
                 logger.warning(
                     "%s: event %s dropped: %s (%s)", _text(note), note.reason, error, note.message

@@ -12,6 +12,9 @@ from vkubelet.kube import errors
 MAX_MESSAGE_CHARACTERS = 1000
 """What is kept of a body that isn't a Status: a proxy's error page can be long."""
 
+_NAMESPACE_ENDS = "is being terminated"
+"""Words of the admission of NamespaceLifecycle, which gives no reason of its own."""
+
 _BY_CODE: Mapping[int, type[errors.StatusError]] = {
     400: errors.BadRequestError,
     401: errors.UnauthorizedError,
@@ -72,6 +75,8 @@ def build_status_error(code: int, body: bytes, retry_after: str = "") -> errors.
     kind = _BY_REASON.get(reason) or _BY_CODE.get(code)
     if kind is None:
         kind = errors.ServerError if code >= 500 else errors.StatusError
+    if kind is errors.ForbiddenError and _NAMESPACE_ENDS in (parsed.message or ""):
+        kind = errors.NamespaceEndingError
     error = kind(code, reason=reason, message=parsed.message or "", status=status)
     if isinstance(error, errors.TooManyRequestsError):
         seconds = parse_retry_after(retry_after)

@@ -16,7 +16,7 @@ SPACES = ("leaving-empty", "leaving-something")
 async def test_it_goes_unless_it_holds_something_of_others(home: Cluster, remote: Cluster) -> None:
     await remote.kubectl("apply", "-f", str(RIGHTS / "remote-removal.yaml"))
     there: dict[str, str] = {}
-    async with run_peering(home, remote, "leaving", "--namespace=*"):
+    async with run_peering(home, remote, "leaving", "--namespace=*") as process:
         for name in SPACES:
             await home.kubectl("create", "namespace", name)
             await home.kubectl("apply", f"-n={name}", "-f", str(RIGHTS / "home-namespace.yaml"))
@@ -38,6 +38,9 @@ async def test_it_goes_unless_it_holds_something_of_others(home: Cluster, remote
         listed = await remote.kubectl("get", "pods", f"-n={other}", "-o=name")
         assert listed.stdout == ""
         assert await get(remote, "configmap", "theirs", f"-n={other}")
+        assert process.component is not None
+        log = process.component.read_log(lines=1000).splitlines()
+        assert [line for line in log if " WARNING " in line or " ERROR " in line] == []
     await home.kubectl("delete", "node", "leaving", "--wait=false")
     await remote.kubectl("delete", "namespace", other, "--wait=false")
     await remote.kubectl("delete", "-f", str(RIGHTS / "remote-removal.yaml"))

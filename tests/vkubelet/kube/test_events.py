@@ -162,6 +162,18 @@ async def test_failures_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixt
     ]
 
 
+async def test_events_that_go_with_their_namespace_are_not_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    events = Events()
+    events.failures = [refuse(403, "Forbidden", message="namespace ns is being terminated")]
+    async with recording(tmp_path, events) as recorder:
+        recorder.record_nowait(POD, type="Normal", reason="Killing", message="one")
+        await settle()
+    assert not events.stored
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
 async def test_one_object_gets_so_many_and_no_more(tmp_path: Path) -> None:
     events = Events()
     async with recording(tmp_path, events) as recorder:

@@ -42,6 +42,15 @@ def test_codes_and_reasons(code: int, reason: str, kind: type[errors.StatusError
         assert error.status == status
 
 
+@pytest.mark.parametrize("code", [403, 409])
+def test_a_namespace_that_ends(code: int) -> None:
+    message = "unable to create new content in namespace a because it is being terminated"
+    body = json.dumps({"kind": "Status", "code": code, "message": message}).encode()
+    error = build_status_error(code, body)
+    assert isinstance(error, errors.NamespaceEndingError) is (code == 403)
+    assert error.message == message
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
