@@ -3,7 +3,6 @@
 import argparse
 import shlex
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from provider.checks import Duration, parse_duration
@@ -30,6 +29,8 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
         )
     if command == "check":
         _add_check_options(parser)
+    if command == "kubeconfig":
+        _add_kubeconfig_options(parser)
     if command == "status":
         parser.add_argument(
             "-w", "--watch", action="store_true", help="Go on showing it until Ctrl-C."
@@ -88,16 +89,7 @@ def _read_account(text: str) -> NamespacedName:
     return NamespacedName(namespace, name)
 
 
-def add_kubeconfig_parser(commands: Any) -> None:  # argparse's class is private
-    """Add the command that takes no configuration but options alone."""
-    parser = commands.add_parser(
-        "kubeconfig",
-        help="make a kubeconfig of a service account, for the other side of a peering",
-        description="Asks a cluster for a token of a service account and writes a kubeconfig with"
-        " it. Run it where the remote cluster's administrator is at home; the process reads the"
-        " kubeconfig anew whenever it's replaced.",
-        allow_abbrev=False,
-    )
+def _add_kubeconfig_options(parser: argparse.ArgumentParser) -> None:
     for flag, metavar, read, text in (
         ("--kubeconfig", "FILE", Path, "Of somebody who may ask for tokens (default: as kubectl)."),
         ("--context", "NAME", str, "Context in it (default: its current one)."),

@@ -8,7 +8,7 @@ from vkubelet.kube.objects import NamespacedName
 
 
 def test_options_of_a_check() -> None:
-    parser = build_parser()
+    parser = build_parser("check")
     parsed = parser.parse_args(
         ["check", "--only=clocks", "--only=pod", "--pod-command=sh -c 'exit 3'", "-o", "json"]
     )
@@ -20,11 +20,11 @@ def test_options_of_a_check() -> None:
 
 def test_options_of_a_kubeconfig() -> None:
     argv = ["kubeconfig", "--service-account=a/b.c", "--server=https://api:6443/", "--duration=1h"]
-    parsed = build_parser().parse_args(argv)
+    parsed = build_parser("kubeconfig").parse_args(argv)
     assert parsed.service_account == NamespacedName("a", "b.c")
     assert parsed.server == "https://api:6443"
     assert parsed.duration.seconds == 3600
-    assert build_parser().parse_args(argv[:2]).duration.seconds == 24 * 3600
+    assert build_parser("kubeconfig").parse_args(argv[:2]).duration.seconds == 24 * 3600
 
 
 ACCOUNT = ["kubeconfig", "--service-account=a/b"]

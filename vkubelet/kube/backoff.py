@@ -16,6 +16,15 @@ def compute_delay(failures: int, *, base_seconds: float, max_seconds: float) -> 
     return jitter(min(base_seconds * 2**doublings, max_seconds) / 2, spread=1.0)
 
 
+def spread_out(retry_after_seconds: float) -> float:
+    """
+    Seconds to wait when a busy server asks for patience: not less, and up to half as much again.
+
+    It asks many at once for the same; if they all came back together they'd be too many again.
+    """
+    return jitter(retry_after_seconds, spread=0.5)
+
+
 def jitter(seconds: float, *, spread: float) -> float:
     """At least `seconds`, at most `1 + spread` times that, evenly distributed."""
     return seconds * (1 + spread * random.random())  # noqa: S311 - no secret depends on it

@@ -13,6 +13,7 @@ from prometheus_client import Counter
 from yarl import URL
 
 from vkubelet.kube.access import ClusterAccess, Connection
+from vkubelet.kube.backoff import spread_out
 from vkubelet.kube.errors import (
     ServerError,
     StatusError,
@@ -306,10 +307,11 @@ class Transport:
             except TooManyRequestsError as error:
                 self.count(verb, error.code)
                 waits += 1
-                again_at = asyncio.get_running_loop().time() + error.retry_after_seconds
+                delay = spread_out(error.retry_after_seconds)
+                again_at = asyncio.get_running_loop().time() + delay
                 if waits > MAX_THROTTLED_RETRIES or again_at >= wait_until:
                     raise
-                await asyncio.sleep(error.retry_after_seconds)
+                await asyncio.sleep(delay)
             except StatusError as error:
                 self.count(verb, error.code)
                 raise

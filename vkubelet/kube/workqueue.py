@@ -1,12 +1,17 @@
-"""A keyed, deduplicating work queue: one worker a key at a time, failures come with back-off."""
+"""
+A keyed, deduplicating work queue: one worker a key at a time, failures come with back-off.
+
+Keys wait by share (of a namespace, say), and shares take turns: one that brings many keys keeps the
+keys of others waiting for one of its own, not for all.
+"""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Set
 from typing import Generic, NoReturn, TypeVar
 
 from vkubelet.errors import RetryError
-from vkubelet.kube.backoff import compute_delay
+from vkubelet.kube.backoff import compute_delay, spread_out
 from vkubelet.kube.errors import KubeError, TooManyRequestsError
 from vkubelet.kube.metrics import QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILES
 
@@ -19,20 +24,65 @@ K = TypeVar("K", bound=Hashable)
 _FAILED_AND_ADDED_SECONDS = 1.0
 
 
+class _Turns(Generic[K]):
+    """Keys that wait, each in its share: the shares' next ones by turns."""
+
+    def __init__(self, share_of: Callable[[K], Hashable] | None) -> None:
+        self._share_of = share_of
+        self._keys: set[K] = set()
+        self._shares: dict[Hashable, dict[K, None]] = {}  # ordered, as sets aren't
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def keys(self) -> Set[K]:
+        """All of them."""
+        return self._keys
+
+    def add(self, key: K) -> None:
+        """Put a key at the end of its share; one that waits keeps its place."""
+        if key not in self._keys:
+            self._keys.add(key)
+            share = self._share_of(key) if self._share_of else None
+            self._shares.setdefault(share, {})[key] = None
+
+    def take(self) -> K:
+        """Take the next key; its share goes to the end of the line."""
+        share, keys = next(iter(self._shares.items()))
+        key = next(iter(keys))
+        del keys[key], self._shares[share]
+        if keys:
+            self._shares[share] = keys
+        self._keys.discard(key)
+        return key
+
+
 class WorkQueue(Generic[K]):
     """
     Keys waiting to be reconciled; a key that is added while it's worked on is worked on once more.
 
     Memory is bounded by the keys that wait, are delayed, worked on or failing.
+
+    Args:
+        name: Of the queue, in logs and metrics.
+        share_of: What keys share a turn; all of them unless given.
+        base_delay_seconds: Back-off after a first failure.
+        max_delay_seconds: The longest back-off.
     """
 
     def __init__(
-        self, name: str, *, base_delay_seconds: float = 0.05, max_delay_seconds: float = 60.0
+        self,
+        name: str,
+        *,
+        share_of: Callable[[K], Hashable] | None = None,
+        base_delay_seconds: float = 0.05,
+        max_delay_seconds: float = 60.0,
     ) -> None:
         self._name = name
         self._base_delay_seconds = base_delay_seconds
         self._max_delay_seconds = max_delay_seconds
-        self._ready: dict[K, None] = {}  # an ordered set
+        self._ready: _Turns[K] = _Turns(share_of)
         self._working: set[K] = set()
         self._added_meanwhile: set[K] = set()
         self._delayed: dict[K, asyncio.TimerHandle] = {}
@@ -53,7 +103,7 @@ class WorkQueue(Generic[K]):
         if key in self._working:
             self._added_meanwhile.add(key)
         else:
-            self._ready[key] = None
+            self._ready.add(key)
             self._depth.set(len(self._ready))
             self._wake.set()
 
@@ -73,7 +123,7 @@ class WorkQueue(Generic[K]):
 
     def __len__(self) -> int:
         """Keys that wait or are delayed or worked on."""
-        return len(self._working | self._ready.keys() | self._delayed.keys())
+        return len(self._working | self._ready.keys | self._delayed.keys())
 
     async def run(
         self, reconcile: Callable[[K], Awaitable[float | None]], *, workers: int
@@ -92,8 +142,7 @@ class WorkQueue(Generic[K]):
                 while True:
                     self._wake.clear()
                     while self._ready and len(self._working) < workers:
-                        key = next(iter(self._ready))
-                        del self._ready[key]
+                        key = self._ready.take()
                         self._depth.set(len(self._ready))
                         self._working.add(key)
                         group.create_task(self._work(key, reconcile), name=f"{self._name} {key}")
@@ -139,7 +188,7 @@ class WorkQueue(Generic[K]):
             self._added_meanwhile.discard(key)
             delay = min(delay, _FAILED_AND_ADDED_SECONDS)
         if isinstance(error, TooManyRequestsError):
-            delay = max(delay, error.retry_after_seconds)
+            delay = max(delay, spread_out(error.retry_after_seconds))
         return delay
 
     def _release(self, key: K) -> None:

@@ -58,7 +58,7 @@ class PodController:
         self._namespaces = ReflectedNamespaces(client, policy.namespaces)
         self._events = events
         self._executor = Executor(provider, client, events, policy, now)
-        self._queue: WorkQueue[NamespacedName] = WorkQueue("pods")
+        self._queue: WorkQueue[NamespacedName] = WorkQueue("pods", share_of=self._share_of)
         self._behind: dict[NamespacedName, Behind] = {}
         self._memories: dict[NamespacedName, PodMemory] = {}
         self._home_synced = False
@@ -131,6 +131,11 @@ class PodController:
             self._check_synced()
             await self._queue.run(self._reconcile, workers=self._policy.pod_workers)
         raise AssertionError("the queue runs until it's cancelled")
+
+    def _share_of(self, key: NamespacedName) -> tuple[str, str]:
+        """Node and namespace: neither keeps another waiting that has less to do."""
+        pod = self._home.get(key)
+        return "" if pod is None else pod.node, key.namespace
 
     @property
     def _decidable(self) -> bool:

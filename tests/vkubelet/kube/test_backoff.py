@@ -1,6 +1,6 @@
 from hypothesis import given, strategies as st
 
-from vkubelet.kube.backoff import compute_delay, jitter
+from vkubelet.kube.backoff import compute_delay, jitter, spread_out
 
 
 @given(st.integers(min_value=0, max_value=10_000))
@@ -16,3 +16,9 @@ def test_delays_differ() -> None:
 
 def test_jitter_stays_in_its_range() -> None:
     assert all(300 <= jitter(300, spread=1.0) <= 600 for _ in range(100))
+
+
+def test_a_busy_server_is_never_asked_earlier_than_it_says() -> None:
+    delays = [spread_out(10) for _ in range(100)]
+    assert 10 <= min(delays) < 11
+    assert 13 < max(delays) <= 15

@@ -167,7 +167,8 @@ async def test_retry_after_is_obeyed(
     async with serve(answer) as url, connect(tmp_path, url, timeout_seconds=30) as client:
         start = asyncio.get_running_loop().time()
         assert await client.create(CONFIG_MAPS, {}, namespace="ns") == {"kind": "ConfigMap"}
-        assert asyncio.get_running_loop().time() - start == pytest.approx(waited, abs=0.5)
+        took = asyncio.get_running_loop().time() - start
+        assert waited - 0.1 <= took <= waited * 1.5 + 0.5
 
 
 @pytest.mark.virtual_time

@@ -9,7 +9,7 @@ from tests.fakes.provider import STARTED_AT, FakeProvider, build_running_status
 from tests.vkubelet.pods.world import ADDRESS, DAEMON_SET, REF, build_pod, open_world
 from vkubelet.config import ALL_NAMESPACES, DaemonSetPolicy, NamespaceFilter
 from vkubelet.errors import RetryError
-from vkubelet.interface import PodRef
+from vkubelet.interface import PodRef, Synced
 from vkubelet.kube.objects import NAMESPACES, PODS
 
 pytestmark = pytest.mark.virtual_time
@@ -72,6 +72,23 @@ async def test_nothing_is_decided_before_the_provider_is_synced() -> None:
         await world.settle()
         assert len(provider.applied) == 1
         assert provider.deleted == [(orphan, None)]
+
+
+async def test_busy_namespace_or_node_keeps_no_other_waiting() -> None:
+    many = [build_pod(f"many-{number}") for number in range(100)]
+    quiet = [build_pod("quiet", namespace="b"), build_pod("elsewhere", node="m")]
+    provider = FakeProvider(synced=False)
+    namespaces = NamespaceFilter(names=frozenset({"a", "b"}))
+    async with open_world(
+        *many, *quiet, provider=provider, namespaces=namespaces, pod_workers=1
+    ) as world:
+        world.home.set_nodes({"n", "m"})
+        await world.settle()
+        provider.send(Synced())
+        await world.settle()
+        names = [pod["metadata"]["name"] for _, pod in provider.applied]
+        assert len(names) == len(many) + len(quiet)
+        assert {"quiet", "elsewhere"} <= set(names[:3])
 
 
 async def test_nothing_is_decided_while_out_of_reach_and_deletions_go_first() -> None:
