@@ -14,7 +14,7 @@ JOBS ?= 3
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
-	@echo "Variables: PYTHON, KUBERNETES_VERSION, VKUBELET_CACHE, ARGS (test, bench), JOBS (test), MAPPING and EXIT (demo), QUICK (bench)"
+	@echo "Variables: PYTHON, KUBERNETES_VERSION, VKUBELET_CACHE, ARGS (test, bench), JOBS (test, e2e), MAPPING and EXIT (demo), QUICK (bench)"
 
 # Made anew when it's missing, doesn't run, or is of too old a Python.
 define make_venv
@@ -52,7 +52,7 @@ test: binaries ## Unit and cluster tests; ARGS="-k name tests/folder" for some o
 
 e2e: binaries ## Tests against real kubelets and containerd, with image and charts; needs root
 	@$(BIN)/python -m tests.e2e.binaries
-	$(BIN)/python -m pytest tests/e2e $(ARGS)
+	$(BIN)/python -m pytest tests/e2e --numprocesses=$(JOBS) --dist=loadgroup $(ARGS)
 
 soak: binaries ## Faults of every kind while pods come and go; CHAOS_SECONDS=3600, CHAOS_SEED=1
 	CHAOS_SECONDS=$${CHAOS_SECONDS:-600} CHAOS_SEED=$${CHAOS_SEED:-$$RANDOM$$$$} \

@@ -36,7 +36,11 @@ def fetch(contents: Contents, cache: Path) -> list[Path]:
         with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
             target = Path(temporary) / "wheels"
             _run_pip("download", *options, f"--dest={target}")
-            target.rename(folder)
+            try:
+                target.rename(folder)
+            except OSError:
+                if not folder.exists():  # else another build was first
+                    raise
     return sorted(folder.glob("*.whl"))
 
 

@@ -2,6 +2,7 @@
 
 import zipfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,16 @@ def test_the_cache_is_enough(packages: Sequence[Package], monkeypatch: pytest.Mo
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     assert wheels.fetch(contents, find_cache()) == first
     assert len(first) == len(requirements.read_pins())
+
+
+def test_two_builds_at_once(
+    packages: Sequence[Package], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents = read_contents()
+    there = wheels.fetch(contents, find_cache())
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(there[0].parent))
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(wheels.fetch, [contents] * 2, [tmp_path] * 2)
+    assert first == second
+    assert [wheel.name for wheel in first] == [wheel.name for wheel in there]

@@ -14,7 +14,7 @@ from tests.cluster.waiting import wait_until
 from tests.e2e.installed.conftest import HOME_NODES
 from tests.e2e.installed.release import Release, Trace, build_far_pod, trace
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 PODS = 50
 MISSING = 'Container image "vkubelet:0.0.1" is not present with pull policy of Never'
@@ -62,7 +62,6 @@ async def _run_one(home: Cluster, name: str, namespace: str) -> None:
     await wait_gone(home, name, namespace)
 
 
-@pytest.mark.timeout(300)
 async def test_upgraded_while_pods_run(
     home: Cluster, remote: Cluster, release: Release, many: Trace, reflected: str
 ) -> None:

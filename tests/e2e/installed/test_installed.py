@@ -12,7 +12,11 @@ from tests.cluster.product.test_metrics import read_top
 from tests.cluster.waiting import wait_until
 from tests.e2e.installed.release import Release, build_far_pod
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("metrics_servers", "busy")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(300),
+    pytest.mark.usefixtures("metrics_servers", "busy"),
+]
 
 
 async def test_pods_run_node_by_node(

@@ -14,7 +14,7 @@ from tests.cluster.waiting import wait_until
 from tests.e2e.installed.release import Release, build_far_pod, build_values
 from tests.e2e.real_node import RealNode
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 PEERING = "brief"
 
@@ -25,10 +25,10 @@ async def brief(
     remote: Cluster,
     home_nodes: Mapping[str, RealNode],
     real_nodes: Mapping[str, RealNode],
-    reflected: str,
+    namespace: str,
 ) -> AsyncIterator[Release]:
     """A release that isn't installed yet."""
-    values = build_values(PEERING, reflected)
+    values = build_values(PEERING, namespace)
     release = Release(
         home=home,
         remote=remote,
@@ -54,18 +54,18 @@ async def _wait_for_secret(release: Release) -> None:
 
 
 async def test_from_install_to_uninstall(
-    home: Cluster, remote: Cluster, brief: Release, reflected: str
+    home: Cluster, remote: Cluster, brief: Release, namespace: str
 ) -> None:
     await brief.install_remote("teardown=true")
     await brief.install()
     await _wait_for_secret(brief)
     await brief.rotate()
     await brief.wait_rolled_out()
-    await create(home, build_far_pod("passing", reflected, peering=PEERING))
-    pod = await wait_pod(home, "passing", reflected, "passing", phase="Running", seconds=60)
+    await create(home, build_far_pod("passing", namespace, peering=PEERING))
+    pod = await wait_pod(home, "passing", namespace, "passing", phase="Running", seconds=60)
     (behind,) = await find_remote_pods(remote, pod)
     await run_helm("uninstall", PEERING, f"--namespace={NAMESPACE}", cluster=home)
-    assert await get_pod(home, "passing", reflected) == {}
+    assert await get_pod(home, "passing", namespace) == {}
     assert await get(home, "node", pod["spec"]["nodeName"]) == {}
     assert await get(home, "lease", f"vkubelet-{PEERING}", f"-n={NAMESPACE}") == {}
 
