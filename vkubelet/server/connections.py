@@ -26,7 +26,7 @@ ACCEPT_RETRY_SECONDS = 1.0
 
 class StrangerGuard(asyncio.Protocol):
     """
-    Stands in front of HTTP until somebody we know has asked for something.
+    Stands in front of HTTP until somebody has asked for something that he has a right to.
 
     It counts bytes, as HTTP would take 128 header fields of 1 MiB each; all else passes through.
 
@@ -151,7 +151,7 @@ class Connections:
         task.add_done_callback(lambda _: self._strangers.remove(stranger))
 
     async def _admit(self, connection: socket.socket, guard: StrangerGuard) -> None:
-        """Shake hands and wait for a first request of somebody we know."""
+        """Shake hands and wait for a first request of somebody who may make it."""
         loop = asyncio.get_running_loop()
         _set_keepalive(connection)
         client_ca = self._tls.client_ca

@@ -110,6 +110,20 @@ async def test_stranger_cannot_send_endless_heads(
     writer.transport.abort()
 
 
+async def test_who_may_do_nothing_stays_a_stranger(node: Harness) -> None:
+    """Every user and kubelet of the cluster has a certificate that is accepted."""
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", node.server.port, ssl=node.context("someone", ())
+    )
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (await reader.readline()).startswith(b"HTTP/1.1 403 ")
+    await read_to_end(reader)
+    assert 25 < loop.time() - start < 35
+    writer.transport.abort()
+
+
 async def test_strangers_yield_to_newer_ones(tmp_path: Path) -> None:
     async with serve(tmp_path, policy=ServerPolicy(max_strangers=3)) as node:
         context = node.context(None)
