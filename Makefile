@@ -6,15 +6,16 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 ARGS ?=
 JOBS ?= 3
+VERSIONS ?= 1.34.4 1.37.2
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help binaries check test e2e soak charts image image-lock demo bench clusters lock clean
+.PHONY: help binaries check test versions e2e soak charts image image-lock demo bench clusters lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
-	@echo "Variables: PYTHON, KUBERNETES_VERSION, VKUBELET_CACHE, ARGS (test, bench), JOBS (test, e2e), MAPPING and EXIT (demo), QUICK (bench)"
+	@echo "Variables: PYTHON, KUBERNETES_VERSION, KUBECTL_VERSION (test), VKUBELET_CACHE, ARGS (test, bench), JOBS (test, e2e), MAPPING and EXIT (demo), QUICK (bench)"
 
 # Made anew when it's missing, doesn't run, or is of too old a Python.
 define make_venv
@@ -49,6 +50,14 @@ check: $(INSTALLED) ## Format, lint, types, layers
 
 test: binaries ## Unit and cluster tests; ARGS="-k name tests/folder" for some of them
 	$(BIN)/python -m pytest --ignore=tests/e2e --numprocesses=$(JOBS) --dist=loadgroup $(ARGS)
+
+versions: $(INSTALLED) ## Streams between kubectl and API servers of each of VERSIONS
+	@for servers in $(VERSIONS); do for kubectl in $(VERSIONS); do \
+	  export KUBERNETES_VERSION=$$servers KUBECTL_VERSION=$$kubectl; \
+	  echo "API servers $$servers, kubectl $$kubectl"; \
+	  $(BIN)/python -m tests.cluster.binaries >/dev/null && \
+	    $(BIN)/python -m pytest -q tests/cluster/streaming $(ARGS) || exit 1; \
+	done; done
 
 e2e: binaries ## Tests against real kubelets and containerd, with image and charts; needs root
 	@$(BIN)/python -m tests.e2e.binaries

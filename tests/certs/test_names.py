@@ -11,9 +11,10 @@ from certs.ca import issue_self_signed
 from certs.names import build_alternative_names, build_subject, find_uncovered
 
 
-def test_subject_of_a_kubelet() -> None:
-    subject = build_subject("system:node:a", ["system:nodes"])
-    assert subject.rfc4514_string() == "CN=system:node:a,O=system:nodes"
+@pytest.mark.parametrize("node", ["a", "gpu.pool-1.example.com"])
+def test_subject_of_a_kubelet(node: str) -> None:
+    subject = build_subject(f"system:node:{node}", ["system:nodes"])
+    assert subject.rfc4514_string() == f"CN=system:node:{node},O=system:nodes"
 
 
 def test_common_name_above_64_characters() -> None:

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -30,10 +30,15 @@ _OLDEST_ETCD = (3, 5)
 
 
 class BinariesMissingError(Exception):
-    """They aren't there yet."""
+    """Those of a version aren't there yet."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__(version)
+        self._version = version
 
     def __str__(self) -> str:
-        return f"Kubernetes {read_version()} isn't built yet: run `make binaries`"
+        make = f"KUBERNETES_VERSION={self._version} make binaries"
+        return f"Kubernetes {self._version} isn't built yet: run `{make}`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +62,18 @@ def read_version() -> str:
     Raises:
         BuildError: If it isn't a full version.
     """
-    version = (os.environ.get("KUBERNETES_VERSION") or DEFAULT_VERSION).removeprefix("v")
+    return _read_version("KUBERNETES_VERSION", DEFAULT_VERSION)
+
+
+def read_kubectl_version() -> str:
+    """Read kubectl's version, from KUBECTL_VERSION; the servers' if it isn't given."""
+    return _read_version("KUBECTL_VERSION", read_version())
+
+
+def _read_version(variable: str, default: str) -> str:
+    version = (os.environ.get(variable) or default).removeprefix("v")
     if not re.fullmatch(r"1\.\d+\.\d+", version):
-        raise BuildError(f"KUBERNETES_VERSION must be like {DEFAULT_VERSION}, not {version!r}")
+        raise BuildError(f"{variable} must be like {DEFAULT_VERSION}, not {version!r}")
     return version
 
 
@@ -120,14 +134,19 @@ def find(version: str) -> Binaries | None:
 
 def locate() -> Binaries:
     """
-    Find the programs of the version that is asked for; nothing is built.
+    Find the programs of the versions that are asked for; nothing is built.
 
     Raises:
         BinariesMissingError: If they aren't there.
     """
-    binaries = find(read_version())
+    servers, client = (_locate(version) for version in (read_version(), read_kubectl_version()))
+    return replace(servers, kubectl=client.kubectl)
+
+
+def _locate(version: str) -> Binaries:
+    binaries = find(version)
     if binaries is None:
-        raise BinariesMissingError
+        raise BinariesMissingError(version)
     return binaries
 
 
@@ -190,7 +209,7 @@ def _build(version: str) -> Binaries:
         lambda: find(version) is not None,
         build,
     )
-    return locate()
+    return _locate(version)
 
 
 def report(line: str) -> None:
@@ -222,11 +241,11 @@ def run_tool(build: Callable[[], None]) -> int:
 
 def main() -> None:
     """Build what is missing, and print where the programs are."""
-    version = read_version()
-    binaries = find(version) or _build(version)
-    print(f"Kubernetes {version}:")
-    for field in fields(binaries):
-        print(f"  {getattr(binaries, field.name)}")
+    for version in dict.fromkeys((read_version(), read_kubectl_version())):
+        binaries = find(version) or _build(version)
+        print(f"Kubernetes {version}:")
+        for field in fields(binaries):
+            print(f"  {getattr(binaries, field.name)}")
 
 
 if __name__ == "__main__":

@@ -108,10 +108,14 @@ def _find_free_port() -> int:
 
 
 def _choose_ports() -> str:
-    """A range of this test process's own: others, beside it, would take a restarted one's port."""
+    """
+    A range of this test process's own: others, beside it, would take a restarted one's port.
+
+    10250 is none of them: somebody may ask for it by number.
+    """
     worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
     slot = int(worker) if worker else _WORKERS + os.getpid() % (_SLOTS - _WORKERS)
-    first = 10250 + slot * _PORTS
+    first = 10251 + slot * _PORTS
     return f"{first}-{first + _PORTS - 1}"
 
 

@@ -220,9 +220,29 @@ def test_locate_does_not_build(machine: Machine, monkeypatch: pytest.MonkeyPatch
     for key, value in machine.environment.items():
         monkeypatch.setenv(key, value)
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
-    with pytest.raises(binaries.BinariesMissingError, match=r"1\.30\.1 isn't .*`make binaries`"):
+    with pytest.raises(binaries.BinariesMissingError, match=r"1\.30\.1 isn't .* make binaries`"):
         binaries.locate()
     monkeypatch.setenv("KUBERNETES_VERSION", "new")
     with pytest.raises(BuildError):
         binaries.locate()
     assert machine.count_builds() == 0
+
+
+def test_kubectl_of_another_version(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in machine.environment.items():
+        monkeypatch.setenv(key, value)
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.setenv("KUBECTL_VERSION", "1.29.9")
+    folders = [binaries.build_cache_path(version) for version in (VERSION, "1.29.9")]
+    folders[0].mkdir(parents=True)
+    machine.install_kubernetes(folders[0], VERSION)
+    with pytest.raises(binaries.BinariesMissingError, match=r"VERSION=1\.29\.9 make binaries`"):
+        binaries.locate()
+    folders[1].mkdir()
+    machine.install_kubernetes(folders[1], "1.29.9")
+    found = binaries.locate()
+    assert found.kubectl == folders[1] / "kubectl"
+    assert found.etcd == folders[0] / "etcd"
+    monkeypatch.setenv("KUBECTL_VERSION", "1.29")
+    with pytest.raises(BuildError, match="KUBECTL_VERSION must be like"):
+        binaries.locate()

@@ -27,8 +27,7 @@ def build_gate(connections: Connections, tls: ServingTls) -> Middleware:
             user = await context.services.authenticator.authenticate(request)
             if user is None:
                 return _refuse(respond_text(RequestError(401, "Unauthorized")))
-            connections.welcome(request)
-            response = await _handle(request, handler, user)
+            response = await _handle(request, handler, user, connections)
         if client_ca != tls.client_ca:
             response.force_close()
         return response
@@ -36,10 +35,13 @@ def build_gate(connections: Connections, tls: ServingTls) -> Middleware:
     return gate
 
 
-async def _handle(request: web.Request, handler: Handler, user: User) -> web.StreamResponse:
+async def _handle(
+    request: web.Request, handler: Handler, user: User, connections: Connections
+) -> web.StreamResponse:
     context = request.app[NODE_CONTEXT]
     try:
         await context.services.authorizer.authorize(user, request, context.node_name)
+        connections.welcome(request)
         return await handler(request)
     except RequestError as error:
         return respond_text(error)

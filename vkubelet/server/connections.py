@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NoReturn, cast
 
 from aiohttp import web
@@ -26,7 +27,7 @@ ACCEPT_RETRY_SECONDS = 1.0
 
 class StrangerGuard(asyncio.Protocol):
     """
-    Stands in front of HTTP until somebody we know has asked for something.
+    Stands in front of HTTP until somebody has asked for something that he has a right to.
 
     It counts bytes, as HTTP would take 128 header fields of 1 MiB each; all else passes through.
 
@@ -37,21 +38,23 @@ class StrangerGuard(asyncio.Protocol):
 
     def __init__(
         self,
-        http_protocol: asyncio.Protocol,
+        build_http: Callable[[], asyncio.Protocol],
         stranger: Stranger,
         strangers: Strangers,
         max_bytes: int,
     ) -> None:
         self.transport: asyncio.Transport | None = None
         self.settled = asyncio.Event()
-        self._http = http_protocol
+        self._build_http = build_http
+        self._http = asyncio.Protocol()
         self._stranger = stranger
         self._strangers = strangers
         self._max_bytes = max_bytes
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Pass on."""
+        """Begin HTTP; who doesn't get so far costs less."""
         self.transport = cast(asyncio.Transport, transport)
+        self._http = self._build_http()
         self._http.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -145,13 +148,18 @@ class Connections:
             task.cancel()
 
         stranger = Stranger(port=self, cut_off=cut_off)
-        guard = StrangerGuard(server(), stranger, self._strangers, self._policy.max_head_bytes)
+        guard = StrangerGuard(server, stranger, self._strangers, self._policy.max_head_bytes)
         task = group.create_task(self._admit(connection, guard), name="connection")
         self._strangers.add(stranger)
-        task.add_done_callback(lambda _: self._strangers.remove(stranger))
+        task.add_done_callback(functools.partial(self._let_go, stranger))
+
+    def _let_go(self, stranger: Stranger, _: asyncio.Task[None]) -> None:
+        """Forget it, and leave no circle behind: the collector may come much later."""
+        self._strangers.remove(stranger)
+        stranger.cut_off = _do_nothing
 
     async def _admit(self, connection: socket.socket, guard: StrangerGuard) -> None:
-        """Shake hands and wait for a first request of somebody we know."""
+        """Shake hands and wait for a first request of somebody who may make it."""
         loop = asyncio.get_running_loop()
         _set_keepalive(connection)
         client_ca = self._tls.client_ca
@@ -194,6 +202,10 @@ class Connections:
         for handler in server.connections:
             if handler.transport is not None and handler.transport not in self._busy:
                 handler.force_close()
+
+
+def _do_nothing() -> None:
+    """Cut off what is gone."""
 
 
 def _set_keepalive(connection: socket.socket) -> None:

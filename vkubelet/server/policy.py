@@ -10,7 +10,7 @@ class ServerPolicy:
 
     Attributes:
         handshake_seconds: For the TLS handshake.
-        first_request_seconds: From the connection to a first request of somebody we know.
+        first_request_seconds: From the connection to a first request of somebody who may make it.
         keep_alive_seconds: How long a connection may idle between requests.
         stream_creation_seconds: For a client to open all streams of an exec.
         stream_idle_seconds: How long an exec may pass no data either way; 0: for ever.
@@ -19,8 +19,8 @@ class ServerPolicy:
         stdin_discard_seconds: After the command: throw away stdin at most so long.
         shutdown_seconds: For streams to end when the server stops.
         max_connections: Connections of one node.
-        max_strangers: Connections of all nodes that nobody has been authenticated on; the oldest
-            yields.
+        max_strangers: Connections of all nodes that nobody has made a request on that he may make;
+            the oldest yields.
         max_head_bytes: Bytes of a stranger, as MaxHeaderBytes of a kubelet.
         max_stranger_bytes: The same, of all strangers of all nodes; who holds most yields.
     """

@@ -26,7 +26,7 @@ class KubeletServices:
         authenticator: Finds out who calls.
         authorizer: Decides what callers may do.
         policy: Limits and time-outs.
-        strangers: Connections of unknown callers, within the policy's limits.
+        strangers: Connections of callers without a right so far, within the policy's limits.
         capacity: Gives the capacity of a node, quantities by resource.
     """
 

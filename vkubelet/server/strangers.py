@@ -1,4 +1,4 @@
-"""Connections that nobody has been authenticated on, of all ports of the process together."""
+"""Connections of those who have shown no right so far, of all ports of the process together."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 @dataclass(slots=True, eq=False)
 class Stranger:
     """
-    A connection whose caller isn't known yet.
+    A connection without a request so far that its caller may make.
 
     Attributes:
         port: What it came by.

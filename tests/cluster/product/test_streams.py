@@ -1,5 +1,6 @@
 """Logs and exec through both API servers, and who may use the kubelet's port."""
 
+import asyncio
 import base64
 import ssl
 from pathlib import Path
@@ -11,6 +12,7 @@ import yaml
 from tests.cluster.cluster import Cluster
 from tests.cluster.product.cloud import NODE, get, run_pod
 from tests.cluster.waiting import wait_until
+from vkubelet.kube.objects import PODS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("vkubelet")]
 
@@ -31,6 +33,23 @@ async def test_logs_follow_until_the_end(home: Cluster, namespace: str) -> None:
     await run_pod(home, "counter", namespace, command=["sh", "-c", script], restartPolicy="Never")
     logs = await home.kubectl("logs", "-f", "counter", f"-n={namespace}")
     assert logs.stdout.splitlines() == [f"line {number}" for number in range(1, 6)]
+
+
+async def test_logs_by_websocket(home: Cluster, namespace: str) -> None:
+    """As dashboards read them."""
+    script = "for i in 1 2 3; do echo line $i; sleep 0.3; done"
+    await run_pod(home, "counter", namespace, command=["sh", "-c", script], restartPolicy="Never")
+    path = PODS.path(namespace, "counter", "log")
+    async with (
+        home.client() as client,
+        client.connect_websocket(
+            path, [("follow", "true")], protocols=["binary.k8s.io"]
+        ) as websocket,
+        asyncio.timeout(30),
+    ):
+        messages = [message async for message in websocket]
+    assert {message.type for message in messages} == {aiohttp.WSMsgType.BINARY}
+    assert b"".join(message.data for message in messages) == b"line 1\nline 2\nline 3\n"
 
 
 async def test_logs_of_what_is_not_there(home: Cluster, namespace: str) -> None:

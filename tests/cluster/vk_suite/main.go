@@ -4,7 +4,6 @@ package main
 import (
 	"os"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,20 +11,11 @@ import (
 )
 
 func main() {
-	skipped := strings.Split(os.Getenv("SUITE_SKIPPED"), ",")
 	suite := e2e.NewEndToEndTestSuite(e2e.EndToEndTestSuiteConfig{
 		Kubeconfig:   os.Getenv("SUITE_KUBECONFIG"),
 		Namespace:    os.Getenv("SUITE_NAMESPACE"),
 		NodeName:     os.Getenv("SUITE_NODE"),
 		WatchTimeout: 30 * time.Second,
-		ShouldSkipTest: func(name string) bool {
-			for _, other := range skipped {
-				if name == other {
-					return true
-				}
-			}
-			return false
-		},
 	})
 	match := func(pattern, name string) (bool, error) { return regexp.MatchString(pattern, name) }
 	tests := []testing.InternalTest{{Name: "Suite", F: suite.Run}}

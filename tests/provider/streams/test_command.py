@@ -71,6 +71,15 @@ async def test_sizes_only_with_a_terminal() -> None:
         assert link.sent == ([TerminalSize(80, 24)] if tty else [])
 
 
+async def test_sizes_go_before_what_was_typed_ahead() -> None:
+    link, caller = Link(), Caller(stdin=True)
+    caller.feed(b"typed ahead")
+    for width in (81, 80):
+        caller.sizes.put_nowait(TerminalSize(width, 24))
+    await run(link, caller, tty=True)
+    assert link.sent == [TerminalSize(81, 24), TerminalSize(80, 24), b"typed ahead"]
+
+
 async def test_no_status() -> None:
     link = Link()
     link.received.put_nowait(None)

@@ -165,6 +165,32 @@ async def test_terminal(node: Harness) -> None:
     assert node.provider.exec_requests[0][3]
 
 
+async def test_a_flood_of_sizes_holds_up_nothing_and_the_last_one_wins(node: Harness) -> None:
+    flooded = asyncio.Event()
+    last = TerminalSize(0, 0)
+
+    async def run(streams: CommandStreams, _command: Sequence[str]) -> ExitStatus:
+        nonlocal last
+        await streams.write_stdout(await streams.read_stdin())  # the terminal isn't looked at yet
+        await flooded.wait()
+        while last != TerminalSize(9999, 9999):
+            last = await streams.wait_resize()
+        return ExitStatus(0)
+
+    node.provider.run_exec = run
+    path = build_path("sh", streams=["input", "output"], tty=True)
+    async with connect(node.server.port, node.context(), path) as client:
+        await client.open("error", "stdin", "stdout", "resize")
+        for number in range(1, 10_000):
+            client.send("resize", serialize_resize(number, number))
+        client.send("stdin", b"typed")
+        while client.output["stdout"] != b"typed":
+            await client.read()
+        flooded.set()
+        assert await client.finish() == CommandStatus(0)
+    assert last == TerminalSize(9999, 9999)
+
+
 async def test_no_output_is_lost_to_a_slow_reader(node: Harness) -> None:
     output = bytes(range(256)) * 65536  # 16 MiB, beyond what sockets hold
     ended = asyncio.Event()

@@ -1,7 +1,10 @@
 import asyncio
+import asyncio.sslproto
+import gc
 import logging
 import socket
 import ssl
+from collections import Counter
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from tests.vkubelet.server.harness import (
     Harness,
     serve,
 )
+from vkubelet.server.connections import StrangerGuard
 from vkubelet.server.listener import serve_node
 from vkubelet.server.policy import ServerPolicy
 
@@ -110,6 +114,20 @@ async def test_stranger_cannot_send_endless_heads(
     writer.transport.abort()
 
 
+async def test_who_may_do_nothing_stays_a_stranger(node: Harness) -> None:
+    """Every user and kubelet of the cluster has a certificate that is accepted."""
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", node.server.port, ssl=node.context("someone", ())
+    )
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (await reader.readline()).startswith(b"HTTP/1.1 403 ")
+    await read_to_end(reader)
+    assert 25 < loop.time() - start < 35
+    writer.transport.abort()
+
+
 async def test_strangers_yield_to_newer_ones(tmp_path: Path) -> None:
     async with serve(tmp_path, policy=ServerPolicy(max_strangers=3)) as node:
         context = node.context(None)
@@ -174,6 +192,25 @@ async def test_a_crowd_that_says_nothing_leaves_room(tmp_path: Path) -> None:
         for _, writer in crowd:
             writer.transport.abort()
         assert await get_health(node, node.context()) == 200
+
+
+async def test_those_who_are_cut_off_leave_nothing(tmp_path: Path) -> None:
+    """What they held is gone at once, not when the collector comes."""
+    gc.collect()
+    gc.disable()
+    try:
+        async with serve(tmp_path, policy=ServerPolicy(max_strangers=5)) as node:
+            crowd = [
+                await asyncio.open_connection("127.0.0.1", node.server.port) for _ in range(100)
+            ]
+            assert await get_health(node, node.context()) == 200
+            found = Counter(type(it) for it in gc.get_objects())
+            assert found[StrangerGuard] <= 6
+            assert found[asyncio.sslproto.SSLProtocol] <= 8
+            for _, writer in crowd:
+                writer.transport.abort()
+    finally:
+        gc.enable()
 
 
 async def test_connections_are_capped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
