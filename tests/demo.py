@@ -95,18 +95,10 @@ class Demo:
     async def _vkubelet(self, *arguments: str) -> str:
         """Run another of our commands, and show what it says."""
         self._console.print(f"[bold]$ vkubelet {shlex.join(arguments)}", soft_wrap=True)
-        started = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "provider", *arguments),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env=build_environment(),
-        )
-        output, _ = await started.communicate()
-        text = output.decode()
-        self._console.print(text.rstrip(), highlight=False, markup=False, soft_wrap=True)
-        name = arguments[0]
-        self._check(started.returncode == 0, f"exit code 0 of vkubelet {name}", quiet=True)
-        return text
+        code, output = await _run_provider(*arguments)
+        self._console.print(output.rstrip(), highlight=False, markup=False, soft_wrap=True)
+        self._check(code == 0, f"exit code 0 of vkubelet {arguments[0]}", quiet=True)
+        return output
 
     async def _show_check(self) -> None:
         self._title("Does it work? vkubelet check")
@@ -116,8 +108,13 @@ class Demo:
 
     async def _show_status(self) -> None:
         self._title("What is there: vkubelet status")
-        output = await self._vkubelet("status", f"--kubeconfig={self._home.admin_kubeconfig}")
-        self._check("Peering cloud: ready" in output, "the peering is ready")
+        command = ("status", f"--kubeconfig={self._home.admin_kubeconfig}")
+
+        async def told() -> bool:  # the process tells how it fares every few seconds
+            return "Peering cloud: ready" in (await _run_provider(*command))[1]
+
+        await wait_until(told, "the peering is ready", timeout_seconds=STEP_TIMEOUT_SECONDS)
+        output = await self._vkubelet(*command)
         self._check("2 Running" in output, "two pods run")
 
     async def _show_nodes(self) -> None:
@@ -264,6 +261,17 @@ class Demo:
             self._console.print(f"[red]✗ expected: {what}")
         elif not quiet:
             self._console.print(f"[green]✓ {what}")
+
+
+async def _run_provider(*arguments: str) -> tuple[int, str]:
+    started = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "provider", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env=build_environment(),
+    )
+    output, _ = await started.communicate()
+    return await started.wait(), output.decode()
 
 
 def _pretty_json(text: str) -> str:

@@ -41,6 +41,7 @@ RARELY_USED_OVER_THERE: Mapping[tuple[str, str], str] = {
     ("create", "/pods/attach"): "by SPDY, where a server doesn't do WebSockets",
     ("create", "/pods/portforward"): "by SPDY, where a server doesn't do WebSockets",
     ("list", "metrics.k8s.io/nodes"): "one node to one: the node's own use",
+    ("list", "metrics.k8s.io/pods"): "while somebody asks what pods use",
     ("list", "/nodes"): STREAMED,
     ("list", "/pods"): STREAMED,
     ("list", "/configmaps"): STREAMED,
@@ -87,7 +88,6 @@ async def test_over_there(
         ("update", "/secrets"),
     ):
         await _wait_used(remote, installation.remote_name, used)
-    await home.kubectl("top", "pod", "busy", where, check=False)
     await _remove(home, "busy", reflected)
     await _check(remote, installation.remote_name, RARELY_USED_OVER_THERE, seconds=60)
 
