@@ -22,6 +22,19 @@ from vkubelet.kube.objects import NAMESPACES, PODS, Resource
 
 BOOKMARK_SECONDS = 30.0
 
+MANAGED_FIELDS: list[Body] = [
+    {
+        "manager": manager,
+        "operation": "Update",
+        "apiVersion": "v1",
+        "time": "2026-01-01T00:00:00Z",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": {f"f:field-{number}": {} for number in range(40)}},
+    }
+    for manager in ("vkubelet", "kubelet")
+]
+"""Some 1.8 KiB, as on a pod that was made by one client and is kept by a kubelet."""
+
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -172,6 +185,7 @@ class MockApi:
             del body["metadata"]["namespace"]
         if resource is PODS:
             body["status"] = {"phase": "Pending", "qosClass": "Burstable"}
+            body["metadata"]["managedFields"] = MANAGED_FIELDS
         if resource is NAMESPACES:
             body["status"] = {"phase": "Active"}
         stored = collection.put(key, body)
