@@ -171,7 +171,7 @@ class KubeletPolicy:
     refused_retry_seconds: float = 300.0
     unschedulable_timeout_seconds: float | None = None
     lost_timeout_seconds: float | None = 300.0
-    pod_workers: int = 50
+    pod_workers: int = 20
     node_workers: int = 20
 
     def __post_init__(self) -> None:

@@ -6,7 +6,8 @@ from typing import NoReturn
 
 from vkubelet.kube.client import KubeClient
 from vkubelet.kube.informer import FailureHandler, Handler, Informer
-from vkubelet.kube.objects import PODS, CachedObject, NamespacedName, decode_cached
+from vkubelet.kube.objects import PODS, CachedObject, NamespacedName
+from vkubelet.kube.trimmed import decode_trimmed_pod
 from vkubelet.supervision import run_component
 
 FailureHandlers = Callable[[str], FailureHandler]
@@ -29,7 +30,7 @@ class FollowedPods:
         self.label_selector = label_selector
         self._informers: dict[str, Informer[CachedObject]] = {
             namespace: Informer(
-                client, PODS, decode_cached, namespace=namespace, label_selector=label_selector
+                client, PODS, decode_trimmed_pod, namespace=namespace, label_selector=label_selector
             )
             for namespace in self.namespaces or ("",)
         }

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import NoReturn, assert_never
@@ -61,6 +62,7 @@ class PodController:
         self._queue: WorkQueue[NamespacedName] = WorkQueue("pods", share_of=self._share_of)
         self._behind: dict[NamespacedName, Behind] = {}
         self._memories: dict[NamespacedName, PodMemory] = {}
+        self._caused: set[NamespacedName] = set()  # queued for more than what home's watch shows
         self._home_synced = False
         self._provider_synced = False
         self._reachable = True
@@ -68,7 +70,7 @@ class PodController:
         self._synced = asyncio.Event()
         self._lags = PodLags()
         home.add_handler(self._lags.note_pod)
-        home.add_handler(self._add)
+        home.add_handler(self._handle_home_pod)
         self._namespaces.add_handler(self._add_namespace)
 
     @property
@@ -148,6 +150,11 @@ class PodController:
 
     def _add(self, key: NamespacedName) -> None:
         if self._decidable:  # else all keys are added when it is
+            self._caused.add(key)
+            self._queue.add(key)
+
+    def _handle_home_pod(self, key: NamespacedName) -> None:
+        if self._decidable:
             self._queue.add(key)
 
     def _add_all(self) -> None:
@@ -158,7 +165,7 @@ class PodController:
         orphans = [key for key in self._behind if key not in pods]
         deleting = [key for key, pod in pods.items() if pod.metadata.deletion_timestamp]
         for key in (*deleting, *orphans, *pods, *self._memories):
-            self._queue.add(key)
+            self._add(key)
 
     def _add_namespace(self, namespace: str) -> None:
         for pod in self._home:
@@ -167,7 +174,10 @@ class PodController:
 
     def _handle_pod_status(self, event: PodStatus) -> None:
         key = event.ref.key
-        self._behind[key] = remember_status(event)
+        known, told = self._behind.get(key), remember_status(event)
+        if told == known:
+            return
+        self._behind[key] = told
         memory = self._memories.get(key)
         if memory is not None and memory.uid == event.ref.uid:
             memory.remains = None
@@ -216,8 +226,29 @@ class PodController:
         """Look at both sides of a pod and take one step."""
         if not self._decidable:
             return None
+        caused = key in self._caused
+        self._caused.discard(key)
         pod, behind = self._home.get(key), self._behind.get(key)
         memory = self._recall(key, pod, behind)
+        now = asyncio.get_running_loop().time()
+        if not caused and memory.is_settled(pod, now):
+            self._lags.finish(key, created=False, written=False)
+            return memory.wake_at - now if memory.wake_at < math.inf else None
+        try:
+            again = await self._take_step(key, pod, behind, memory)
+        except BaseException:
+            self._caused.add(key)
+            raise
+        memory.settle(pod, math.inf if again is None else now + again)
+        return again
+
+    async def _take_step(
+        self,
+        key: NamespacedName,
+        pod: HomePod | None,
+        behind: Behind | None,
+        memory: PodMemory,
+    ) -> float | None:
         pod = _newest(pod, memory)
         home = pod.decode() if pod is not None else {}
         behind = behind or _untold_end(home, memory)

@@ -46,6 +46,9 @@ ORPHAN_AGAIN_SECONDS = 60.0
 REFUSED_AGAIN_SECONDS = 10.0
 """When a pod is offered again that was refused for the first time."""
 
+YOUNG_SECONDS = 1.0
+"""Most pods that start at once have their Running written only: one write where two were."""
+
 EVICT_AGAIN_SECONDS = 20.0
 """When an eviction is tried again that a disruption budget forbids, or that nothing came of."""
 
@@ -176,7 +179,7 @@ class Executor:
             if pause:
                 return pause
         try:
-            warnings = await self._provider.apply_pod(case.pod.node, case.pod.decode())
+            warnings = await self._provider.apply_pod(case.pod.node, case.home)
         except RefusedError as error:
             return await self._note_refusal(case, error)
         except (RetryError, KubeError) as error:
@@ -190,6 +193,7 @@ class Executor:
             memory.told = ""
         if case.mine is None:
             memory.awaited_until = loop.time() + AWAIT_SECONDS
+            memory.young_until = loop.time() + YOUNG_SECONDS
         return _wait_seconds(memory)
 
     async def _show_restart(self, case: Case) -> None:
@@ -233,6 +237,8 @@ class Executor:
         if mine is None or case.pod is None:
             return None
         memory.awaited_until = 0.0
+        if mine.starting and asyncio.get_running_loop().time() < memory.young_until:
+            return _wait_seconds(memory)
         asked = memory.asked_uid == mine.ref.uid or case.pod.metadata.deletion_timestamp
         wanted = status.reflect(
             case.home,
@@ -350,6 +356,7 @@ def _wait_seconds(memory: PodMemory) -> float | None:
     now = asyncio.get_running_loop().time()
     times: Mapping[str, float] = {
         "awaited": memory.awaited_until,
+        "young": memory.young_until,
         "refused": memory.refused_until if memory.refused is not None else 0.0,
         "stuck": memory.evict_at if memory.stuck is not None else 0.0,
         "asked": memory.asked_at + ASK_AGAIN_SECONDS if memory.asked_uid else 0.0,

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,7 @@ from vkubelet.kube.objects import (
     ObjectMeta,
     encode_object,
 )
+from vkubelet.kube.trimmed import trim_pod
 from vkubelet.pods.decide import MIRROR_ANNOTATION, PodKind
 from vkubelet.supervision import run_component
 
@@ -42,16 +43,6 @@ class HomePod(CachedObject, frozen=True, kw_only=True, gc=False):
     digest: int = 0
 
 
-class _Wire(msgspec.Struct, rename="camel"):
-    """A pod as it comes; list items lack apiVersion and kind."""
-
-    metadata: dict[str, Any]
-    spec: msgspec.Raw
-    api_version: str = "v1"
-    kind: str = "Pod"
-    status: msgspec.Raw = msgspec.Raw(b"{}")
-
-
 class _Spec(msgspec.Struct, rename="camel"):
     node_name: str = ""
 
@@ -69,21 +60,19 @@ class _Outline(msgspec.Struct):
 
 
 _decode_outline = msgspec.json.Decoder(_Outline).decode
-_decode_wire = msgspec.json.Decoder(_Wire).decode
 
 
 def decode_home_pod(raw: bytes) -> HomePod:
     """Decode a pod in full."""
-    pod = _decode_wire(raw)
-    pod.metadata.pop("managedFields", None)
-    metadata = msgspec.convert(pod.metadata, ObjectMeta)
+    pod = trim_pod(raw)
+    metadata = pod.read_metadata()
     labels = tuple(sorted(metadata.labels.items()))
     annotations = tuple(sorted(metadata.annotations.items()))
     return HomePod(
         metadata=metadata,
         node=msgspec.json.decode(pod.spec, type=_Spec).node_name,
         digest=hash((bytes(pod.spec), labels, annotations)),
-        raw=encode_object(pod),
+        raw=pod.encode(),
     )
 
 

@@ -1,5 +1,6 @@
 """What this process knows of a pod beyond both sides; nothing is wrong when a restart loses it."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +39,11 @@ class Behind(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def decode(self) -> KubeObject:
         """Decode the status, afresh."""
         return decode_object(self.raw)
+
+    @property
+    def starting(self) -> bool:
+        """Whether it's on its way to its first container, as far as is known."""
+        return not (self.started or self.terminal or self.deleting or self.unschedulable)
 
     @property
     def facts(self) -> BehindFacts:
@@ -101,6 +107,9 @@ class PodMemory:
         told: The last warning told by an event.
         written: resourceVersion and content of the last status write.
         overlay: The pod as that write left it.
+        settled_version: resourceVersion that the home pod had after the last step.
+        wake_at: When another step may be due though nothing changes.
+        young_until: Until when it isn't shown that what is behind has still to start.
     """
 
     uid: str
@@ -124,6 +133,22 @@ class PodMemory:
     told: str = ""
     written: tuple[str, int] = ("", 0)
     overlay: Overlay | None = None
+    settled_version: str = ""
+    wake_at: float = math.inf
+    young_until: float = 0.0
+
+    def settle(self, pod: HomePod | None, wake_at: float) -> None:
+        """Note that a step was taken for a pod as the Store had it, and when one may be due."""
+        newest = self.overlay.pod if self.overlay is not None else pod
+        self.settled_version = "" if newest is None else newest.metadata.resource_version
+        self.wake_at = wake_at
+
+    def is_settled(self, pod: HomePod | None, now: float) -> bool:
+        """Whether home shows what the last step left (often our own write), and none is due."""
+        if pod is None or pod.metadata.resource_version != self.settled_version:
+            return False
+        self.overlay = None  # the watch has caught up
+        return now < self.wake_at
 
     def past(self, now: float) -> Past:
         """What is decided on."""

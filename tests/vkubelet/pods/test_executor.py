@@ -447,3 +447,30 @@ async def test_others_may_edit_the_pod_meanwhile() -> None:
         await world.settle()
         assert gate in world.status()["conditions"]
         assert world.status()["containerStatuses"][0]["restartCount"] == 1
+
+
+async def test_a_pod_that_starts_at_once_is_written_once() -> None:
+    provider = FakeProvider(auto=False)
+    async with open_world(provider=provider) as world:
+        world.fake.put(build_pod())
+        await world.settle(0.1)
+        provider.show(REF, status={"phase": "Pending", "startTime": STARTED_AT})
+        await world.settle(0.5)
+        assert world.writes() == []
+        provider.show(REF)
+        await world.settle(0.01)
+        assert world.status()["phase"] == "Running"
+        await world.settle(5)
+        assert world.writes() == ["patch pods/status"]
+
+
+async def test_a_pod_that_takes_its_time_is_shown_meanwhile() -> None:
+    provider = FakeProvider(auto=False)
+    async with open_world(provider=provider) as world:
+        world.fake.put(build_pod())
+        await world.settle(0.1)
+        provider.show(REF, status={"phase": "Pending", "startTime": STARTED_AT})
+        await world.settle(0.5)
+        assert "startTime" not in world.status()
+        await world.settle(1)
+        assert world.status()["startTime"] == STARTED_AT

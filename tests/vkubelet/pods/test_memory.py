@@ -3,8 +3,10 @@
 import pytest
 
 from vkubelet.interface import PodRef, PodStatus
+from vkubelet.kube.objects import encode_object
 from vkubelet.pods.decide import Past
-from vkubelet.pods.memory import PodMemory, remember_status
+from vkubelet.pods.home import HomePod, decode_home_pod
+from vkubelet.pods.memory import Overlay, PodMemory, remember_status
 
 
 def test_past_of_a_fresh_memory() -> None:
@@ -59,3 +61,30 @@ def test_remember_status(phase: str | None, *, terminal: bool) -> None:
     assert behind.decode() == status
     assert behind.facts.terminal is terminal
     assert not behind.facts.deleting
+
+
+def build_home_pod(version: str) -> HomePod:
+    metadata = {"namespace": "a", "name": "p", "uid": "1", "resourceVersion": version}
+    return decode_home_pod(encode_object({"metadata": metadata, "spec": {"nodeName": "n"}}))
+
+
+def test_our_own_write_needs_no_second_look() -> None:
+    before, written = build_home_pod("7"), build_home_pod("8")
+    memory = PodMemory("1", overlay=Overlay("7", written))
+    memory.settle(before, 50.0)
+    assert not memory.is_settled(before, 10.0)
+    assert memory.overlay is not None
+    assert memory.is_settled(written, 10.0)
+    assert memory.overlay is None
+
+
+@pytest.mark.parametrize(("version", "now"), [("9", 10.0), ("8", 50.0), ("", 10.0)])
+def test_a_second_look_is_taken(version: str, now: float) -> None:
+    memory = PodMemory("1")
+    memory.settle(build_home_pod("8"), 50.0)
+    assert not memory.is_settled(build_home_pod(version) if version else None, now)
+
+
+def test_what_was_never_looked_at_is_not_settled() -> None:
+    assert not PodMemory("1").is_settled(build_home_pod("8"), 0.0)
+    assert not PodMemory("1").is_settled(None, 0.0)
