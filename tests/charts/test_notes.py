@@ -46,10 +46,10 @@ def read_commands(notes: str) -> list[list[str]]:
 def test_commands(chart: Path, values: dict[str, Any], programs: list[str]) -> None:
     commands = read_commands(read_notes(chart, values))
     assert [words[0] for words in commands] == programs
-    parser = build_parser()
     for words in commands:
         if "vkubelet" in words:  # in the pod, too
-            parser.parse_args(words[words.index("vkubelet") + 1 :])
+            arguments = words[words.index("vkubelet") + 1 :]
+            build_parser(arguments[0]).parse_args(arguments)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from provider.cli import build_parser
+from provider.cli import COMMANDS, build_parser
 from provider.config import config_fields
 from tests.charts.rendering import CHARTS
 from tests.charts.values_schema import build_home_schema, build_remote_schema
@@ -39,12 +39,11 @@ def read_inline_code(page: Path) -> list[str]:
 
 
 def _our_flags() -> set[str]:
-    parser = build_parser()
     found = set[str]()
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for sub in action.choices.values():
-                found |= set(sub._option_string_actions)
+    for name in COMMANDS:
+        for action in build_parser(name)._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                found |= set(action.choices[name]._option_string_actions)
     return found
 
 
