@@ -1,7 +1,7 @@
 """
 `make bench`: figures that are promised, measured.
 
-    python -m tests.bench [nodes] [ledger] [streams]
+    python -m tests.bench [nodes] [ledger] [streams] [pods]
 
 The figures go to build/bench.json, too. It ends with 1 if a target isn't met, or if something
 didn't do what it should.
@@ -24,7 +24,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import ledger, nodes, streams
+from tests.bench import ledger, nodes, pods, streams
 from tests.bench.figures import BenchError, Figure
 from tests.cluster.errors import ClusterError
 
@@ -42,6 +42,7 @@ BENCHES: Mapping[str, Bench] = {
     "nodes": nodes.run,
     "ledger": ledger.run,
     "streams": streams.run,
+    "pods": pods.run,
 }
 
 
