@@ -58,6 +58,8 @@ SILENCE_SECONDS = 200.0
 # A server that knows sendInitialEvents sends the first event or the closing bookmark well before.
 INITIAL_SILENCE_SECONDS = 15.0
 
+# How often at most an event puts off the end by silence: a timer costs as much as a small event.
+PUT_OFF_SECONDS = 1.0
 
 # What a server that is down, or on its way up or down, fails with.
 _DOWN = UnreachableError | ServerError
@@ -238,10 +240,7 @@ class Informer(Generic[T]):
             except GoneError:
                 if not token:
                     raise
-                limit, token = (
-                    0,
-                    "",
-                )  # the snapshot expired between pages: all at once, as client-go
+                limit, token = 0, ""  # it expired between pages: all at once, as client-go
                 continue
             self._report(None)
             for number, raw in enumerate(page.items):
@@ -290,11 +289,13 @@ class Informer(Generic[T]):
             on_open=handle_open,
         )
         async with aclosing(events):
-            number = 0
+            number, put_off_at = 0, 0.0
             async for event in events:
                 self._handle_event(event)
                 self._silences = 0
-                put_off()
+                if event.type == "BOOKMARK" or loop.time() >= put_off_at:
+                    put_off()
+                    put_off_at = loop.time() + PUT_OFF_SECONDS
                 number += 1
                 if number % TURN_SIZE == 0:
                     await asyncio.sleep(0)
