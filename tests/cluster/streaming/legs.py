@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tests.cluster.binaries import read_version
 from tests.cluster.cluster import Cluster
 from tests.cluster.process_nodes.terminals import TerminalProtocol
 from tests.cluster.product.cloud import build_pod, create, wait_pod
@@ -68,9 +67,8 @@ class Leg:
 
     @property
     def passes_websockets(self) -> bool:
-        """Whether the API server hands WebSockets on to the node: none before 1.36 does."""
-        version = tuple(map(int, read_version().split(".")))
-        return self.name != "translated" and version >= (1, 36)
+        """Whether the API server hands WebSockets on to the node."""
+        return self.name != "translated"
 
     @property
     def placement(self) -> dict[str, Any]:
