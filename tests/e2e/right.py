@@ -1,7 +1,6 @@
 """Where API servers and kubelets are known to be wrong: there ours must be right, not the same."""
 
 import dataclasses
-import re
 from collections.abc import Mapping
 
 from tests.e2e.commands import Outcome
@@ -42,27 +41,14 @@ RIGHT: Mapping[str, str] = {
 
 _PREFIX = "Internal error occurred: "
 UPSTREAM_RACES: Mapping[str, str] = {
-    "lost status": (
-        "a kubelet that closes the connection when a command ends may lose its status, too: clients"
-        " fail, and ours says why"
-    ),
     "lost end of stdin": (
         "containerd may close a command's stdin, and its shim keeps it open: `cat` never ends"
     ),
 }
 """What goes wrong now and then behind ours, or without it: such a command is run again."""
 
-MAX_RACES = 10
+MAX_RACES = 3
 """In a run of all tests; more aren't chance."""
-
-_LOST = re.compile(
-    r"error reading from error stream: |no exit status from the remote cluster: the connection"
-)
-
-
-def has_lost_status(outcome: Outcome) -> bool:
-    """UPSTREAM_RACES["lost status"]: whether that happened."""
-    return _LOST.search(f"{outcome.stderr}{outcome.stdout.decode(errors='replace')}") is not None
 
 
 def undouble_prefix(outcome: Outcome) -> Outcome:

@@ -15,10 +15,11 @@ from tests.e2e.real_node import BUSYBOX_IMAGE
 pytestmark = pytest.mark.e2e
 
 _ECHO = """
-until read -t 1 a; do echo tick; done
+while :; do echo tick; sleep 1; done &
+read a; kill $!
 while :; do echo "got $a"; [ "$a" = last ] && exit 3; read a; done
 """
-_ASK = 'while :; do echo "ask?"; read -t 1 a && break; done; echo "got $a"; exit 3'
+_ASK = 'while :; do echo "ask?"; sleep 1; done & read a; kill $!; echo "got $a"; exit 3'
 
 
 async def _talk(side: Side, env: Mapping[str, str]) -> bytes:
