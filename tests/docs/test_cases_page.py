@@ -19,6 +19,12 @@ CASES = {
     "volumes/secrets": 11,
     "events": 2,
     "install/chart": 4,
+    "logs": 6,
+    "exec": 10,
+    "portforward": 4,
+    "metrics": 7,
+    "certs": 8,
+    "security": 6,
 }
 """How many there are in each area."""
 

@@ -42,17 +42,20 @@ def build_connection(
 
 
 @asynccontextmanager
-async def greet(tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+async def greet(
+    tls: ssl.SSLContext | None = None, address: str = "127.0.0.1"
+) -> AsyncIterator[str]:
     """A server that says hello; gives its URL."""
 
     async def handle(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"hello")
         writer.close()
 
-    server = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=tls)
+    server = await asyncio.start_server(handle, address, 0, ssl=tls)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        yield f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+        host = f"[{address}]" if ":" in address else address
+        yield f"{'https' if tls else 'http'}://{host}:{port}"
 
 
 async def read_greeting(connection: Connection, *, secure: bool = True) -> bytes:
@@ -61,6 +64,18 @@ async def read_greeting(connection: Connection, *, secure: bool = True) -> bytes
         return await reader.read()
     finally:
         writer.transport.abort()
+
+
+async def test_dial_an_ipv6_address() -> None:
+    async with greet(address="::1") as url:
+        assert await read_greeting(build_connection(url)) == b"hello"
+
+
+async def test_nobody_listens() -> None:
+    async with greet() as url:
+        pass
+    with pytest.raises(ConnectionRefusedError):
+        await read_greeting(build_connection(url))
 
 
 @pytest.mark.parametrize("secure", [False, True])
