@@ -275,3 +275,28 @@ async def test_silent_server(tmp_path: Path) -> None:
         async with connect(tmp_path, url, timeout_seconds=7) as client:
             with pytest.raises(UnreachableError, match="no answer within 7 s"):
                 await talk(client)
+
+
+async def test_last_words_are_read_whatever_is_sent_meanwhile(tmp_path: Path) -> None:
+    upgraded: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(ACCEPTED)
+        upgraded.put_nowait(writer)
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with (
+        server,
+        connect(tmp_path, url) as client,
+        client.connect_spdy("/exec", [], protocols=["v4"]) as connection,
+    ):
+        writer = await upgraded.get()
+        writer.write(b"last words")
+        writer.transport.abort()
+        await asyncio.sleep(0)  # it's closed now, and we haven't read yet
+        for _ in range(3):
+            await connection.write(b"still talking")
+        assert await connection.read() == b"last words"
+        assert await connection.read() == b""
