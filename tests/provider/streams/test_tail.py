@@ -1,4 +1,4 @@
-"""No output is lost when the server closes while we are slow or talk, as `vkubelet run` does it."""
+"""No output is lost when the server closes while we are slow, in the loop of `vkubelet run`."""
 
 import asyncio
 import base64
@@ -6,7 +6,7 @@ import hashlib
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from vkubelet.interface import ExitStatus
 from vkubelet.kube.objects import NamespacedName
 
 CHUNK = b"x" * 32767
+CHUNKS = 150
 _ACCEPT_KEY = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
@@ -31,21 +32,13 @@ class Slow(Caller):
             await asyncio.sleep(0.001)
 
 
-class Talkative(Caller):
-    """Has always more to say, and nobody reads it."""
-
-    async def read_stdin(self) -> bytes:
-        await asyncio.sleep(0)
-        return b"more"
-
-
 def build_frame(opcode: int, data: bytes) -> bytes:
     size = bytes([len(data)]) if len(data) < 126 else b"\x7e" + len(data).to_bytes(2, "big")
     return bytes([0x80 | opcode]) + size + data
 
 
-def play(connection: ssl.SSLSocket, chunks: int) -> None:
-    """Write all there is, and close at once, as Go servers do, whatever hasn't been read."""
+def play(connection: ssl.SSLSocket) -> None:
+    """Write all there is, and close at once, as Go servers do."""
     head = b""
     while b"\r\n\r\n" not in head:
         head += connection.recv(65536)
@@ -61,7 +54,7 @@ def play(connection: ssl.SSLSocket, chunks: int) -> None:
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         b"Sec-WebSocket-Protocol: v5.channel.k8s.io\r\nSec-WebSocket-Accept: %s\r\n\r\n" % accept
     )
-    for _ in range(chunks):
+    for _ in range(CHUNKS):
         connection.sendall(build_frame(2, b"\x01" + CHUNK))
     connection.sendall(build_frame(2, b'\x03{"metadata":{},"status":"Success"}'))
     connection.sendall(build_frame(8, b"\x03\xe8"))
@@ -71,7 +64,7 @@ def play(connection: ssl.SSLSocket, chunks: int) -> None:
 
 
 @contextmanager
-def serve(context: ssl.SSLContext, chunks: int) -> Iterator[str]:
+def serve(context: ssl.SSLContext) -> Iterator[str]:
     """Serve in threads, so that the client's loop may be slow."""
 
     def accept() -> None:
@@ -82,7 +75,7 @@ def serve(context: ssl.SSLContext, chunks: int) -> Iterator[str]:
 
     def handle(accepted: socket.socket) -> None:
         with accepted, context.wrap_socket(accepted, server_side=True) as connection:
-            play(connection, chunks)
+            play(connection)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=accept)
@@ -92,32 +85,22 @@ def serve(context: ssl.SSLContext, chunks: int) -> Iterator[str]:
         thread.join()
 
 
-def run(folder: Path, build_caller: Callable[[], Caller], *, chunks: int) -> None:
-    """Run some commands whose output is so long, in the loop of `vkubelet run`."""
+def test_no_tail_is_lost(tmp_path: Path) -> None:
     authority = Authority()
-    context = server_context(authority, folder)
+    context = server_context(authority, tmp_path)
     cluster = {"certificate-authority-data": base64.b64encode(authority.pem).decode()}
 
-    async def run_all(url: str) -> None:
-        async with connect(folder, url, cluster=cluster) as client:
+    async def run(url: str) -> None:
+        async with connect(tmp_path, url, cluster=cluster) as client:
             remote = RemoteStreams(client)
             for _ in range(8):
-                caller = build_caller()
+                caller = Slow()
                 key = NamespacedName("shop-home", "web")
                 status = await remote.exec(
                     key, "main", ["cat"], caller, tty=False, home_namespace="shop"
                 )
-                assert len(caller.output) == chunks * len(CHUNK)
+                assert len(caller.output) == CHUNKS * len(CHUNK)
                 assert status == ExitStatus(0)
 
-    with serve(context, chunks) as url, asyncio.Runner(loop_factory=LOOP_FACTORY) as runner:
-        runner.run(run_all(url))
-
-
-def test_no_tail_is_lost(tmp_path: Path) -> None:
-    run(tmp_path, Slow, chunks=150)
-
-
-def test_no_end_is_lost_while_stdin_flows(tmp_path: Path) -> None:
-    """What the server's kernel hasn't sent by then is lost; but this little has arrived."""
-    run(tmp_path, lambda: Talkative(stdin=True), chunks=1)
+    with serve(context) as url, asyncio.Runner(loop_factory=LOOP_FACTORY) as runner:
+        runner.run(run(url))
