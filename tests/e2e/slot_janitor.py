@@ -2,7 +2,9 @@
 Clean a slot up when its holder ends: `python slot_janitor.py CGROUP LINK`, with a pipe as stdin.
 
 When the pipe closes, however that comes, what runs in the control group is killed, and the group
-and the network link are removed. Nothing but the standard library is needed.
+and the network link are removed. A holder that says goodbye first has ended all that it ran; else
+kubelets may live on for a moment, and make the groups again: those are awaited. Nothing but the
+standard library is needed.
 """
 
 import contextlib
@@ -16,6 +18,8 @@ from pathlib import Path
 
 _TIMEOUT_SECONDS = 10.0
 _POLL_SECONDS = 0.05
+_AFTERMATH_SECONDS = 30.0
+GOODBYE = "goodbye"
 
 
 def find_hierarchies(*kinds: str) -> list[Path]:
@@ -66,9 +70,13 @@ def main(cgroup: str, link: str) -> None:
     """Wait for the holder's end, then clean up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.stdin.read()
+    goodbye = sys.stdin.read()
+    deadline = time.monotonic() + (0 if goodbye == GOODBYE else _AFTERMATH_SECONDS)
     try:
         clean(cgroup, link)
+        while time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+            clean(cgroup, link)
     except TimeoutError as error:
         sys.exit(str(error))
 

@@ -137,7 +137,9 @@ class Slot:
         janitor, self._janitor = self._janitor, None
         try:
             if janitor is not None:
-                _, said = janitor.communicate(timeout=_JANITOR_TIMEOUT_SECONDS)
+                _, said = janitor.communicate(
+                    slot_janitor.GOODBYE, timeout=_JANITOR_TIMEOUT_SECONDS
+                )
                 if janitor.returncode != 0:
                     raise ClusterError(f"slot {self.number} isn't clean: {said.strip()}")
         finally:
