@@ -15,7 +15,7 @@ VERSIONS ?= 1.34.4 1.37.2
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
-	@echo "Variables: PYTHON, KUBERNETES_VERSION, KUBECTL_VERSION (test), VKUBELET_CACHE, ARGS (test, bench), JOBS (test, e2e), MAPPING and EXIT (demo), QUICK (bench)"
+	@echo "Variables: PYTHON, KUBERNETES_VERSION, KUBECTL_VERSION (test), VKUBELET_CACHE, ARGS (test, bench), JOBS (test), MAPPING and EXIT (demo), QUICK (bench)"
 
 # Made anew when it's missing, doesn't run, or is of too old a Python.
 define make_venv
@@ -61,7 +61,7 @@ versions: $(INSTALLED) ## Streams between kubectl and API servers of each of VER
 
 e2e: binaries ## Tests against real kubelets and containerd, with image and charts; needs root
 	@$(BIN)/python -m tests.e2e.binaries
-	$(BIN)/python -m pytest tests/e2e --numprocesses=$(JOBS) --dist=loadgroup $(ARGS)
+	$(BIN)/python -m pytest tests/e2e $(ARGS)
 
 soak: binaries ## Faults of every kind while pods come and go; CHAOS_SECONDS=3600, CHAOS_SEED=1
 	CHAOS_SECONDS=$${CHAOS_SECONDS:-600} CHAOS_SEED=$${CHAOS_SEED:-$$RANDOM$$$$} \

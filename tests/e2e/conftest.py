@@ -5,7 +5,6 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -40,19 +39,6 @@ def _is_asked_for(config: pytest.Config) -> bool:
 def pytest_ignore_collect(config: pytest.Config) -> bool | None:
     """Leave this tier out of `make test`: it needs root, and changes the machine while it runs."""
     return None if _is_asked_for(config) else True
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hand over which commands this worker ran again, if it is one."""
-    output = getattr(session.config, "workeroutput", None)
-    if output is not None:
-        output["races"] = list(races)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Take that over from a worker."""
-    races.extend(getattr(node, "workeroutput", {}).get("races", ()))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -51,6 +51,7 @@ def test_the_projects_own(tmp_path: Path) -> None:
     assert not [name for name in files if name.endswith(".pyc")]
 
 
+@pytest.mark.timeout(120)
 def test_what_can_not_be_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(ImageError, match=r"pip download: ERROR: No matching distribution .*aioh"):
