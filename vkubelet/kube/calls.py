@@ -55,8 +55,11 @@ class _Link:
         """
         self.silent = True
         self._answer = asyncio.get_running_loop().create_future()
-        self._stream.send(request)
-        return await self._answer
+        try:
+            self._stream.send(request)
+            return await self._answer
+        finally:
+            self._answer = None  # an idle connection holds no body
 
     def abort(self) -> None:
         """Cut it."""
