@@ -58,6 +58,15 @@ class Connection:
     server_hostname: str | None
     proxy: str | None = field(repr=False)
 
+    def leads_to_same(self, other: "Connection") -> bool:
+        """Whether a socket opened for one serves the other too; newer tokens need no other."""
+        return self is other or (
+            self.ssl is other.ssl
+            and self.server == other.server
+            and self.server_hostname == other.server_hostname
+            and self.proxy == other.proxy
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ServerTrust:

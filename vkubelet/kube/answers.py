@@ -62,7 +62,8 @@ class _Opened:
 class AnswerParser:
     """Parses what comes on one connection; after `Broken` or an answer that closes, nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+        self._max_body_bytes = max_body_bytes
         self._buffer = bytearray()
         self._read: Callable[[], Event | None] | None = self._read_head
         self._opened = _Opened(0, {}, closes=False)
@@ -126,7 +127,7 @@ class AnswerParser:
             self._chunks.clear()
             self._read = self._read_chunk_size
         elif length is not None:
-            if not _SIZE.fullmatch(length) or int(length) > MAX_BODY_BYTES:
+            if not _SIZE.fullmatch(length) or int(length) > self._max_body_bytes:
                 return self._break(f"the answer's Content-Length is {length[:20]}")
             self._size = int(length)
             self._read = self._read_sized
@@ -142,7 +143,7 @@ class AnswerParser:
         return self._finish(body)
 
     def _read_to_the_end(self) -> Event | None:
-        too_large = len(self._buffer) > MAX_BODY_BYTES
+        too_large = len(self._buffer) > self._max_body_bytes
         return self._break("the answer is too large") if too_large else None
 
     def _read_chunk_size(self) -> Event | None:
@@ -153,7 +154,7 @@ class AnswerParser:
         if not _CHUNK_SIZE.fullmatch(digits):
             return self._break("the answer's chunks are malformed")
         self._size = int(digits, 16)
-        if self._size + len(self._chunks) > MAX_BODY_BYTES:
+        if self._size + len(self._chunks) > self._max_body_bytes:
             return self._break("the answer is too large")
         self._read = self._read_chunk if self._size else self._read_trailer
         return None

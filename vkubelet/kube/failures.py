@@ -1,5 +1,6 @@
 """Why no usable answer came from a server, in words."""
 
+import socket
 import ssl
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,15 @@ def describe_network_error(error: BaseException) -> str:
         if isinstance(error, kind):
             return describe(error)
     return type(error).__name__
+
+
+def describe_connect_error(error: OSError) -> str:
+    """Say why a server can't be connected to, in the words that are used for aiohttp's errors."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate isn't accepted: {_describe_tls(error)}"
+    if isinstance(error, socket.gaierror):
+        return f"its name can't be resolved: {error.strerror or error}"
+    return f"can't connect: {_describe_os_error(error)}"
 
 
 def _describe_os_error(error: OSError) -> str:

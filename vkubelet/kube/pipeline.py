@@ -99,13 +99,7 @@ class _Link:
 
     def leads_to(self, connection: Connection) -> bool:
         """Whether it's what one would open now; newer tokens need no other."""
-        mine = self._connection
-        return (
-            mine.ssl is connection.ssl
-            and mine.server == connection.server
-            and mine.server_hostname == connection.server_hostname
-            and mine.proxy == connection.proxy
-        )
+        return self._connection.leads_to_same(connection)
 
 
 class Pipeline:

@@ -7,6 +7,7 @@ small request. What a server sends in thirty packets while nobody listens is rea
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from typing import cast
 
@@ -71,13 +72,7 @@ class QuietConnection:
         Raises:
             OSError: If the connection has ended.
         """
-        if self._tls is None:
-            self._writer.write(data)
-        else:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[self._tls.write(rest) :]
-            self._flush()
+        self.send(data)
         await self._writer.drain()
 
     async def read(self) -> bytes:
@@ -97,9 +92,43 @@ class QuietConnection:
                 return decrypted
         return b""
 
+    def listen(
+        self, take: Callable[[bytes], None], end: Callable[[BaseException | None], None]
+    ) -> None:
+        """
+        From now on, hand over what comes as soon as it does, instead of having it read.
+
+        Args:
+            take: Is given the bytes.
+            end: Is told, once, that no more come, and by which error if by one.
+        """
+        self._transport.set_protocol(_Listener(self._hear, take, end))
+        self._transport.resume_reading()
+
+    def send(self, data: bytes) -> None:
+        """Send bytes, whole, without waiting; what a slow server doesn't take yet is kept."""
+        if self._tls is None:
+            self._writer.write(data)
+        else:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[self._tls.write(rest) :]
+            self._flush()
+
     def abort(self) -> None:
         """Cut the connection."""
         self._transport.abort()
+
+    def _hear(self, data: bytes) -> bytes:
+        """Decrypt what has come."""
+        if self._tls is None:
+            return data
+        self._incoming.write(data)
+        decrypted = self._decrypt(self._tls)
+        self._flush()
+        if self._ended:
+            self._transport.close()
+        return decrypted
 
     async def _receive(self) -> bytes:
         self._transport.resume_reading()
@@ -128,15 +157,40 @@ class QuietConnection:
             self._writer.write(data)
 
 
-async def open_quietly(connection: Connection) -> QuietConnection:
+class _Listener(asyncio.Protocol):
+    """What is told by a transport in place of streams."""
+
+    def __init__(
+        self,
+        hear: Callable[[bytes], bytes],
+        take: Callable[[bytes], None],
+        end: Callable[[BaseException | None], None],
+    ) -> None:
+        self._hear = hear
+        self._take = take
+        self._end = end
+
+    def data_received(self, data: bytes) -> None:
+        if heard := self._hear(data):
+            self._take(heard)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(exc)
+
+
+async def open_quietly(connection: Connection, *, patient: bool = False) -> QuietConnection:
     """
     Connect to an API server, through the proxy if there is one.
+
+    Args:
+        connection: How to reach it.
+        patient: Whether no write fails; see `dial`.
 
     Raises:
         UpgradeError: If a proxy answers by something that isn't HTTP.
         OSError: If it can't be reached or trusted.
     """
-    reader, writer = await dial(connection, secure=False, patient=False)
+    reader, writer = await dial(connection, secure=False, patient=patient)
     context = None if connection.ssl is True else connection.ssl
     opened = QuietConnection(reader, writer, context, server_name(connection))
     try:

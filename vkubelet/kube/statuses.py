@@ -87,6 +87,13 @@ def build_status_error(code: int, body: bytes, retry_after: str = "") -> errors.
     return error
 
 
+def refuse_redirect(code: int) -> errors.StatusError:
+    """Build the error for an answer that sends us elsewhere."""
+    # Following it would hand credentials or trust to whatever place it names.
+    message = "the server redirects, which an API server doesn't"
+    return errors.StatusError(code, message=message)
+
+
 def parse_retry_after(text: str) -> float | None:
     """Seconds that a Retry-After header (a number or a date) asks for, None if it's no use."""
     text = text.strip()

@@ -4,16 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
-from multidict import CIMultiDict
 from prometheus_client import Counter
-from yarl import URL
 
 from vkubelet.kube.access import ClusterAccess, Connection
 from vkubelet.kube.backoff import spread_out
+from vkubelet.kube.calls import CallPool
 from vkubelet.kube.errors import (
     ServerError,
     StatusError,
@@ -25,21 +24,20 @@ from vkubelet.kube.errors import (
 from vkubelet.kube.failures import describe_network_error
 from vkubelet.kube.metrics import REQUESTS
 from vkubelet.kube.recovery import Recovery
-from vkubelet.kube.requests import without_query
-from vkubelet.kube.sessions import open_session
-from vkubelet.kube.statuses import build_status_error
+from vkubelet.kube.requests import Call, without_query
+from vkubelet.kube.sessions import (
+    MAX_BODY_BYTES,
+    open_session,
+    read_body,
+    read_failure,
+    request_arguments,
+)
 from vkubelet.kube.upgrade import CLOSE_SECONDS, UpgradedConnection, open_upgrade
 
 T = TypeVar("T")
 
 MAX_THROTTLED_RETRIES = 10
 """As client-go: a server that still says 429 after this many waits is told of to the caller."""
-
-MAX_BODY_BYTES = 512 * 1024 * 1024
-"""A page of 500 large objects is some 100 MiB; a broken server may send for ever."""
-
-MAX_FAILURE_BYTES = 1024 * 1024
-"""A Status is some hundred bytes; a proxy's error page some KiB."""
 
 PING_SECONDS = 30.0
 """WebSockets are pinged so that load balancers see traffic on an idle shell."""
@@ -50,9 +48,9 @@ NETWORK_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError, EOFError)
 
 class Transport:
     """
-    Two pools of connections to one API server, for calls and for streams; an async context manager.
+    Pools of connections to one API server, for reads, writes and streams; an async context manager.
 
-    Neither has a limit of connections: aiohttp's default of 100 would starve watches.
+    None has a limit of connections: aiohttp's default of 100 would starve watches.
 
     Attributes:
         recovery: Told of every answer and failure.
@@ -73,6 +71,7 @@ class Transport:
 
     async def __aenter__(self) -> Self:
         self._calls = await self._stack.enter_async_context(open_session("gzip"))
+        self._writes = self._stack.enter_context(CallPool())
         self._streams = await self._stack.enter_async_context(
             open_session("identity", self._refuse_failure)
         )
@@ -100,8 +99,8 @@ class Transport:
         Send a request and read the whole answer, within the call time-out.
 
         A 401 is tried once more if there are newer credentials, 429 as long as the time-out lets.
-        Nothing else is tried again, except that aiohttp repeats an idempotent request whose idle
-        connection turned out closed.
+        Nothing else is tried again, except for an idempotent request whose idle connection turned
+        out closed.
 
         `verb` is for the metrics; `path` comes with its query, encoded.
 
@@ -110,17 +109,15 @@ class Transport:
         """
 
         async def send(connection: Connection) -> bytes:
-            arguments = _request_arguments(connection, path)
-            if content_type:
-                arguments["headers"]["Content-Type"] = content_type
-            async with self._calls.request(
-                method, data=body, allow_redirects=False, **arguments
-            ) as response:
-                if not 200 <= response.status < 300:
-                    raise await _read_failure(response)
-                answer = await _read_body(response, MAX_BODY_BYTES)
-                self.count(verb, response.status)
-                return answer
+            if body is None or connection.proxy is not None:
+                status, answer = await self._exchange(connection, method, path, body, content_type)
+            else:
+                call = Call(
+                    verb=verb, method=method, path=path, body=body, content_type=content_type
+                )
+                status, answer = await self._writes.send(connection, call)
+            self.count(verb, status)
+            return answer
 
         return await self._attempt(
             verb,
@@ -129,6 +126,20 @@ class Transport:
             self._timeout_seconds,
             retry_throttled=retry_throttled,
         )
+
+    async def _exchange(
+        self, connection: Connection, method: str, path: str, body: bytes | None, content_type: str
+    ) -> tuple[int, bytes]:
+        """Call by aiohttp, which knows of compression and proxies."""
+        arguments = request_arguments(connection, path)
+        if content_type:
+            arguments["headers"]["Content-Type"] = content_type
+        async with self._calls.request(
+            method, data=body, allow_redirects=False, **arguments
+        ) as response:
+            if not 200 <= response.status < 300:
+                raise await read_failure(response)
+            return response.status, await read_body(response, MAX_BODY_BYTES)
 
     @asynccontextmanager
     async def stream(
@@ -147,7 +158,7 @@ class Transport:
 
         async def send(connection: Connection) -> aiohttp.ClientResponse:
             response = await self._streams.request(
-                "GET", timeout=limits, **_request_arguments(connection, path)
+                "GET", timeout=limits, **request_arguments(connection, path)
             )
             self.count(verb, response.status)
             return response
@@ -187,7 +198,7 @@ class Transport:
                     protocols=protocols,
                     timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS),
                     max_msg_size=0,
-                    **_request_arguments(connection, path),
+                    **request_arguments(connection, path),
                 )
             except aiohttp.WSServerHandshakeError as error:
                 raise UpgradeError(error.message) from error
@@ -330,7 +341,7 @@ class Transport:
             return response
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                raise await _read_failure(response)
+                raise await read_failure(response)
         finally:
             response.close()
 
@@ -352,37 +363,6 @@ class Transport:
     def protocol_error(self, what: str, why: str) -> UnreachableError:
         """Build the error for an answer that isn't what an API server sends."""
         return UnreachableError(f"{self._server_text}: {what}: {why}")
-
-
-def _request_arguments(connection: Connection, path: str) -> dict[str, Any]:
-    return {
-        "url": URL(connection.server + path, encoded=True),
-        "headers": CIMultiDict(connection.headers),
-        "ssl": connection.ssl,
-        "server_hostname": connection.server_hostname,
-        "proxy": connection.proxy,
-    }
-
-
-async def _read_failure(response: aiohttp.ClientResponse) -> StatusError:
-    if 300 <= response.status < 400:
-        # Following it would hand credentials or trust to whatever place it names.
-        message = "the server redirects, which an API server doesn't"
-        return StatusError(response.status, message=message)
-    body = await _read_body(response, MAX_FAILURE_BYTES)
-    return build_status_error(response.status, body, response.headers.get("Retry-After", ""))
-
-
-async def _read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
-    chunks = []
-    size = 0
-    async for chunk in response.content.iter_any():
-        size += len(chunk)
-        if size > limit:
-            response.close()
-            raise aiohttp.ClientPayloadError(f"the answer is larger than {limit} bytes")
-        chunks.append(chunk)
-    return b"".join(chunks)
 
 
 async def _ping(websocket: aiohttp.ClientWebSocketResponse) -> None:

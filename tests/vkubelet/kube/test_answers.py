@@ -136,6 +136,14 @@ def test_chunks_that_add_up_to_too_much() -> None:
     assert events == [Broken(reason="the answer is too large")]
 
 
+def test_another_limit() -> None:
+    body = b"x" * (MAX_BODY_BYTES + 1)
+    sized = wire("200 OK", f"Content-Length: {len(body)}", body=body)
+    assert AnswerParser(len(body)).receive_data(sized) == [answer(body=body)]
+    [broken] = AnswerParser(len(body) - 1).receive_data(sized)
+    assert isinstance(broken, Broken)
+
+
 WIRES = st.sampled_from([SIZED, EMPTY, NOTHING, THROTTLED, CHUNKED, INTERIM, OLD_KEPT])
 
 

@@ -1,6 +1,7 @@
 """Connections that are only listened to while somebody reads."""
 
 import asyncio
+import os
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -116,6 +117,40 @@ async def test_cut(tmp_path: Path, secure: bool) -> None:
         peer.writer.transport.abort()
         with pytest.raises(ConnectionError):
             await use()
+
+
+@pytest.mark.parametrize("secure", [False, True])
+async def test_listening(tmp_path: Path, secure: bool) -> None:
+    large = bytes(range(256)) * 2000
+    heard, ends = bytearray(), asyncio.Queue[BaseException | None]()
+    async with open_pair(tmp_path, secure=secure) as (opened, peer):
+        opened.listen(heard.extend, ends.put_nowait)
+        opened.send(large)
+        assert await peer.reader.readexactly(len(large)) == large
+        peer.writer.write(large)
+        peer.writer.close()
+        assert await ends.get() is None
+        assert heard == large
+
+
+@pytest.mark.parametrize("secure", [False, True])
+async def test_listening_to_a_connection_that_is_cut(tmp_path: Path, secure: bool) -> None:
+    ends = asyncio.Queue[BaseException | None]()
+    async with open_pair(tmp_path, secure=secure) as (opened, peer):
+        opened.listen(bytearray().extend, ends.put_nowait)
+        peer.writer.transport.abort()
+        await ends.get()
+        opened.abort()
+    assert ends.empty()
+
+
+async def test_listening_to_what_is_no_tls(tmp_path: Path) -> None:
+    heard, ends = bytearray(), asyncio.Queue[BaseException | None]()
+    async with open_pair(tmp_path, secure=True) as (opened, peer):
+        opened.listen(heard.extend, ends.put_nowait)
+        os.write(peer.writer.get_extra_info("socket").fileno(), b"no record of TLS")
+        assert isinstance(await ends.get(), ssl.SSLError)
+        assert heard == b""
 
 
 async def test_server_that_is_not_trusted(tmp_path: Path) -> None:
