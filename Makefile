@@ -11,7 +11,7 @@ VERSIONS ?= 1.34.4 1.37.2
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help binaries check test versions e2e soak charts image image-lock demo bench clusters lock clean
+.PHONY: help binaries check test versions e2e soak chaos charts image image-lock demo bench clusters lock clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +41,7 @@ binaries: $(INSTALLED) ## Build the control plane, kubectl and what tests need b
 	@$(BIN)/python -m tests.cluster.metrics_server
 	@$(BIN)/python -m tests.cluster.vk_suite.program
 	@$(BIN)/python -m tests.cluster.helm
+	@$(BIN)/python -m tests.cluster.kwok
 
 check: $(INSTALLED) ## Format, lint, types, layers
 	$(BIN)/ruff format --check
@@ -63,7 +64,10 @@ e2e: binaries ## Tests against real kubelets and containerd, with image and char
 	@$(BIN)/python -m tests.e2e.binaries
 	$(BIN)/python -m pytest tests/e2e $(ARGS)
 
-soak: binaries ## Faults of every kind while pods come and go; CHAOS_SECONDS=3600, CHAOS_SEED=1
+soak: binaries ## Half an hour of pods, logs and commands: what is left; SOAK_SECONDS, QUICK=1
+	@$(BIN)/python -m tests.bench soak
+
+chaos: binaries ## Faults of every kind while pods come and go; CHAOS_SECONDS=3600, CHAOS_SEED=1
 	CHAOS_SECONDS=$${CHAOS_SECONDS:-600} CHAOS_SEED=$${CHAOS_SEED:-$$RANDOM$$$$} \
 	  $(BIN)/python -m pytest -s tests/cluster/chaos
 

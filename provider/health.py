@@ -1,14 +1,17 @@
 """The process's own /livez, /readyz and /metrics."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, Gauge, generate_latest
 
 from provider.checks import ListenAddress
 from provider.errors import StartError
 from vkubelet.server.http_log import http_logger
+
+TASKS = Gauge("vkubelet_tasks", "Tasks of the process that haven't ended.")
 
 
 class HealthServer:
@@ -64,4 +67,5 @@ class HealthServer:
         return web.Response(text="ok\n")
 
     async def _handle_metrics(self, _request: web.Request) -> web.Response:
+        TASKS.set(len(asyncio.all_tasks()))
         return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -1,9 +1,10 @@
 """
 `make bench`: figures that are promised, measured.
 
-    python -m tests.bench [nodes] [ledger] [streams] [pods]
+    python -m tests.bench [nodes] [ledger] [streams] [pods] [startup] [real] [soak]
 
-The figures go to build/bench.json, too. It ends with 1 if a target isn't met, or if something
+All but soak by default. The figures go to build/bench.json (those of soak alone, to
+build/soak.json), too. It ends with 1 if a target isn't met, or if something
 didn't do what it should.
 
 QUICK=1 measures less, in less time, and is made for busy machines: targets are shown, but only what
@@ -24,11 +25,11 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import ledger, nodes, pods, streams
+from tests.bench import ledger, nodes, pods, real, soak, startup, streams
 from tests.bench.figures import BenchError, Figure
 from tests.cluster.errors import ClusterError
 
-RESULTS = Path(__file__).parents[2] / "build" / "bench.json"
+RESULTS = Path(__file__).parents[2] / "build"
 
 
 class Bench(Protocol):
@@ -43,7 +44,12 @@ BENCHES: Mapping[str, Bench] = {
     "ledger": ledger.run,
     "streams": streams.run,
     "pods": pods.run,
+    "startup": startup.run,
+    "real": real.run,
+    "soak": soak.run,
 }
+APART = {"soak"}
+"""Take their time: they are run when they're named."""
 
 
 def show(console: Console, figures: Sequence[Figure]) -> None:
@@ -63,9 +69,9 @@ def show(console: Console, figures: Sequence[Figure]) -> None:
     console.print(table)
 
 
-def write(figures: Sequence[Figure], *, quick: bool) -> None:
+def write(file: Path, figures: Sequence[Figure], *, quick: bool) -> None:
     """Write the figures and what they were measured on."""
-    RESULTS.parent.mkdir(exist_ok=True)
+    file.parent.mkdir(exist_ok=True)
     content = {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "machine": {
@@ -77,7 +83,7 @@ def write(figures: Sequence[Figure], *, quick: bool) -> None:
         "quick": quick,
         "figures": [item.encode() for item in figures],
     }
-    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+    file.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
 
 
 async def measure(bench: Bench, *, quick: bool) -> list[Figure]:
@@ -99,7 +105,7 @@ def main(argv: Sequence[str]) -> int:
         console.print(f"no bench {unknown[0]}: there are {', '.join(BENCHES)}", style="red")
         return 2
     figures: list[Figure] = []
-    for name in argv or BENCHES:
+    for name in argv or [name for name in BENCHES if name not in APART]:
         console.print(f"measuring {name} …")
         try:
             figures += asyncio.run(measure(BENCHES[name], quick=quick))
@@ -107,7 +113,11 @@ def main(argv: Sequence[str]) -> int:
             console.print(str(error), style="red", markup=False)
             return 1
     show(console, figures)
-    write(figures, quick=quick)
+    write(
+        RESULTS / ("soak.json" if APART >= set(argv) > set() else "bench.json"),
+        figures,
+        quick=quick,
+    )
     faults = find_faults(figures, quick=quick)
     for item in faults:
         console.print(f"{item.bench}: {item.name} isn't as it should be", style="red", markup=False)

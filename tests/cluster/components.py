@@ -188,8 +188,10 @@ class ControlPlane:
         ]
 
     def build_scheduler_command(self) -> list[str]:
-        """kube-scheduler, as it comes."""
+        """kube-scheduler, as it comes but for its limits: by default 50 calls a second."""
         return [
             str(self._binaries.kube_scheduler),
             *self._build_common_flags("kube-scheduler", self.ports.scheduler),
+            "--kube-api-qps=2000",
+            "--kube-api-burst=2000",
         ]

@@ -42,6 +42,25 @@ async def test_metrics_are_prometheus_text() -> None:
     assert "# TYPE process_cpu_seconds_total counter" in text
 
 
+async def test_metrics_tell_of_tasks() -> None:
+    port = find_free_port()
+    async with (
+        HealthServer(ListenAddress("127.0.0.1", port), str).serve(),
+        asyncio.TaskGroup() as group,
+    ):
+        before = await count_tasks(port)
+        tasks = [group.create_task(asyncio.Event().wait()) for _ in range(7)]
+        assert await count_tasks(port) == before + len(tasks)
+        for task in tasks:
+            task.cancel()
+
+
+async def count_tasks(port: int) -> float:
+    _, text = await ask(port, "/metrics")
+    (line,) = (item for item in text.splitlines() if item.startswith("vkubelet_tasks"))
+    return float(line.split()[1])
+
+
 async def test_a_port_in_use_is_named_by_its_flag() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

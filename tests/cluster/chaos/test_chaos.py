@@ -1,7 +1,7 @@
 """
 Faults of every kind while pods come and go: in the end both sides agree, and nothing ran twice.
 
-`make soak` does the same for longer (CHAOS_SECONDS), with other seeds (CHAOS_SEED).
+`make chaos` does the same for longer (CHAOS_SECONDS), with other seeds (CHAOS_SEED).
 """
 
 import asyncio
