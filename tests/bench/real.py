@@ -242,9 +242,7 @@ def _show(bench: str, run: Run, *, targets: bool) -> list[Figure]:
         figures.append(figure("memory a pod", run.rss_mib * 1024 / count, "KiB", 15))
     for side, most in (("home", 3), ("the remote side", 2)):
         counted = run.requests[side]
-        figures.append(
-            figure(f"requests a pod at {side}", counted.total() / count, "", most, steady=True)
-        )
+        figures.append(figure(f"requests a pod at {side}", counted.total() / count, "", most))
         figures += [
             figure(f"  {kind}", number / count, "")
             for kind, number in counted.most_common()
