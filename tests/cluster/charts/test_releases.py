@@ -225,8 +225,12 @@ async def test_upgrade_rollback_and_uninstall_leave_pods_running(
     await release.upgrade({"config": {"capacity": {"percent": 50}}})
     async with release.running():
         assert await _read_behind(home, remote, "stays", reflected) == uid
-        node = await get(home, "node", "sky")
-        assert node["status"]["allocatable"]["cpu"] == "6"
+
+        async def offers_half() -> bool:
+            node = await get(home, "node", "sky")
+            return bool(node["status"]["allocatable"]["cpu"] == "6")
+
+        await wait_until(offers_half, "the node offers half")
     await run_helm("rollback", release.peering, "1", f"-n={NAMESPACE}", cluster=home)
     async with release.running():
 
