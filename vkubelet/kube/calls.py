@@ -5,11 +5,9 @@ from collections import deque
 from types import TracebackType
 from typing import Self
 
-from yarl import URL
-
 from vkubelet.kube.access import Connection
 from vkubelet.kube.answers import Answer, AnswerParser, Broken, Event
-from vkubelet.kube.dialing import request_headers, serialize_head
+from vkubelet.kube.dialing import CallWriter
 from vkubelet.kube.failures import describe_connect_error
 from vkubelet.kube.quiet import QuietConnection, open_quietly
 from vkubelet.kube.requests import Call
@@ -105,8 +103,7 @@ class CallPool:
         self._idle: deque[_Link] = deque()  # the one used last at the end
         self._closing: asyncio.TimerHandle | None = None
         self._closed = False
-        self._connection: Connection | None = None
-        self._prefix, self._common = "", ""  # what requests over that connection have in common
+        self._writer: tuple[Connection, CallWriter] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -141,7 +138,7 @@ class CallPool:
         raise build_status_error(answer.status, answer.body, answer.retry_after)
 
     async def _exchange(self, connection: Connection, call: Call) -> Answer:
-        request = self._serialize(connection, call)
+        request = self._writer_for(connection).write(call)
         link = self._take_idle(connection)
         if link is not None:
             try:
@@ -189,18 +186,10 @@ class CallPool:
             due = self._idle[0].idle_since + KEEP_ALIVE_SECONDS
             self._closing = loop.call_at(due, self._close_idle)
 
-    def _serialize(self, connection: Connection, call: Call) -> bytes:
-        if connection is not self._connection:
-            self._connection = connection
-            self._prefix = URL(connection.server, encoded=True).raw_path.rstrip("/")
-            self._common = "\r\n".join([*request_headers(connection), *_ACCEPT])
-        head = [
-            f"{call.method} {self._prefix}{call.path} HTTP/1.1",
-            self._common,
-            f"Content-Type: {call.content_type}",
-            f"Content-Length: {len(call.body)}",
-        ]
-        return serialize_head(head) + call.body
+    def _writer_for(self, connection: Connection) -> CallWriter:
+        if self._writer is None or self._writer[0] is not connection:
+            self._writer = connection, CallWriter(connection, *_ACCEPT)
+        return self._writer[1]
 
 
 async def _open(connection: Connection) -> _Link:

@@ -14,6 +14,7 @@ from yarl import URL
 from vkubelet import __version__
 from vkubelet.kube.access import Connection
 from vkubelet.kube.errors import UpgradeError
+from vkubelet.kube.requests import Call
 from vkubelet.kube.sockets import open_patient_socket, open_socket
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -122,6 +123,31 @@ def request_headers(connection: Connection) -> list[str]:
 def serialize_head(lines: Sequence[str]) -> bytes:
     """Write the head of a request."""
     return "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape")
+
+
+class CallWriter:
+    """Writes calls as requests; what those of one connection have in common is made once."""
+
+    def __init__(self, connection: Connection, *accept: str) -> None:
+        """
+        Say where they go.
+
+        Args:
+            connection: The way there, and its credentials.
+            accept: Header lines that say which answers are taken.
+        """
+        self._prefix = URL(connection.server, encoded=True).raw_path.rstrip("/")
+        self._common = [*request_headers(connection), *accept]
+
+    def write(self, call: Call) -> bytes:
+        """Write a call whole, head and body."""
+        head = [
+            f"{call.method} {self._prefix}{call.path} HTTP/1.1",
+            *self._common,
+            f"Content-Type: {call.content_type}",
+            f"Content-Length: {len(call.body)}",
+        ]
+        return serialize_head(head) + call.body
 
 
 async def read_head(reader: asyncio.StreamReader) -> Head:

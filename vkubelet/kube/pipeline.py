@@ -8,12 +8,10 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from yarl import URL
-
 from vkubelet.kube.access import ClusterAccess, Connection
 from vkubelet.kube.answers import Answer, AnswerParser, Broken
 from vkubelet.kube.backoff import compute_delay
-from vkubelet.kube.dialing import request_headers, serialize_head
+from vkubelet.kube.dialing import CallWriter
 from vkubelet.kube.errors import KubeError, ServerError, UnauthorizedError, UnreachableError
 from vkubelet.kube.failures import describe_network_error
 from vkubelet.kube.objects import KubeObject, NamespacedName, Resource, encode_object
@@ -239,7 +237,8 @@ class Pipeline:
         kept = False
         try:
             batch.sent_at = asyncio.get_running_loop().time()
-            await link.stream.write(_serialize(connection, [batch.calls[n] for n in batch.waiting]))
+            writer = CallWriter(connection, "Accept: application/json")
+            await link.stream.write(b"".join(writer.write(batch.calls[n]) for n in batch.waiting))
             kept = await self._read_answers(link, batch, limit)
         except OSError as error:
             batch.complaint = describe_network_error(error)
@@ -358,18 +357,3 @@ class Pipeline:
             complaint,
             pause,
         )
-
-
-def _serialize(connection: Connection, calls: Sequence[Call]) -> bytes:
-    prefix = URL(connection.server, encoded=True).raw_path.rstrip("/")
-    common = [*request_headers(connection), "Accept: application/json"]
-    parts = []
-    for call in calls:
-        head = [
-            f"{call.method} {prefix}{call.path} HTTP/1.1",
-            *common,
-            f"Content-Type: {call.content_type}",
-            f"Content-Length: {len(call.body)}",
-        ]
-        parts += [serialize_head(head), call.body]
-    return b"".join(parts)

@@ -239,6 +239,7 @@ class Executor:
         memory.awaited_until = 0.0
         if mine.starting and asyncio.get_running_loop().time() < memory.young_until:
             return _wait_seconds(memory)
+        memory.young_until = 0.0
         asked = memory.asked_uid == mine.ref.uid or case.pod.metadata.deletion_timestamp
         wanted = status.reflect(
             case.home,
