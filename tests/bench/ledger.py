@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -12,10 +11,10 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from tests.bench.children import run_module
 from tests.bench.figures import BenchError, Figure
 from tests.bench.remote_api import SIZES, VERSION
 from tests.bench.remote_process import run_remote_api, write_kubeconfig
-from tests.cluster.peering import build_environment
 from vkubelet.kube.quantity import parse_quantity
 
 NODES, PODS = 5_000, 150_000
@@ -57,19 +56,11 @@ class Measured:
 
 @contextlib.asynccontextmanager
 async def _run_measured(kubeconfig: Path, mapping: str) -> AsyncIterator[Measured]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.bench.ledger_process"),
-        *(f"--kubeconfig={kubeconfig}", f"--mapping={mapping}"),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        env=build_environment(),
-    )
-    try:
+    arguments = (f"--kubeconfig={kubeconfig}", f"--mapping={mapping}")
+    async with run_module(
+        "tests.bench.ledger_process", *arguments, stdin=asyncio.subprocess.PIPE
+    ) as process:
         yield Measured(process)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.communicate()
 
 
 async def run(*, quick: bool) -> list[Figure]:

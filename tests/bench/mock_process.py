@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -12,8 +11,8 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from tests.bench.children import run_module
 from tests.bench.figures import BenchError
-from tests.cluster.peering import build_environment
 from tests.cluster.processes import ReservedPort
 from vkubelet.kube.access import load_kubeconfig
 from vkubelet.kube.client import KubeClient
@@ -58,7 +57,7 @@ async def run_mock_servers() -> AsyncIterator[MockServers]:
     """Run them."""
     with tempfile.TemporaryDirectory(prefix="vkubelet-bench-") as name:
         folder = Path(name)
-        async with _run_process("-m", "tests.bench.mock", name) as process:
+        async with run_module("tests.bench.mock", name) as process:
             assert process.stdout is not None
             files = msgspec.json.decode(await process.stdout.readline(), type=tuple[str, str])
             async with KubeClient(await load_kubeconfig(Path(files[0]), None), name="home") as home:
@@ -114,7 +113,7 @@ async def run_product(servers: MockServers, *arguments: str) -> AsyncIterator[Pr
     command = _build_command(servers.folder, port.number)
     async with (
         aiohttp.ClientSession() as session,
-        _run_process(*command, *arguments) as process,
+        run_module("provider", *command, *arguments) as process,
     ):
         product = Product(process.pid, f"http://127.0.0.1:{port.number}", session)
         await product.wait_ready()
@@ -125,7 +124,7 @@ async def run_product(servers: MockServers, *arguments: str) -> AsyncIterator[Pr
 
 def _build_command(folder: Path, health_port: int) -> Sequence[str]:
     return (
-        *("-m", "provider", "run"),
+        "run",
         f"--kubeconfig={folder / 'home.kubeconfig'}",
         f"--remote-kubeconfig={folder / 'remote.kubeconfig'}",
         f"--remote-cluster={NODE}",
@@ -137,17 +136,3 @@ def _build_command(folder: Path, health_port: int) -> Sequence[str]:
         "--certificates=self-signed",
         "--log-level=warning",
     )
-
-
-@contextlib.asynccontextmanager
-async def _run_process(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, *arguments), stdout=asyncio.subprocess.PIPE, env=build_environment()
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.communicate()

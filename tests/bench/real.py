@@ -22,7 +22,6 @@ from tests.bench.real_setting import (
     audited_kubeconfig,
     count_requests,
     delete_pods,
-    make_namespace,
     run_load,
 )
 from tests.bench.startup import measure_restart
@@ -87,7 +86,7 @@ async def run(*, quick: bool) -> list[Figure]:
         await start_kwok(remote, NODES)
         await grant_rights(home, remote)
         for cluster in (home, remote):
-            await make_namespace(cluster, NAMESPACE)
+            await cluster.make_namespace(NAMESPACE)
         async with run_load(home) as home_load, run_load(remote) as remote_load:
             setting = Setting(home, remote, home_load, remote_load, quick)
             direct = await _measure_directly(setting)

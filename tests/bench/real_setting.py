@@ -2,18 +2,18 @@
 
 import asyncio
 import contextlib
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import msgspec
 
+from tests.bench.children import run_module
 from tests.bench.figures import BenchError
 from tests.bench.real_load import Load, Outcome
 from tests.cluster.cluster import Cluster
 from tests.cluster.components import ADMIN_GROUP, AUDITED_NAMESPACE
-from tests.cluster.peering import USER, build_environment
+from tests.cluster.peering import USER
 from vkubelet.kube.objects import PODS
 
 AUDITED_GROUP = f"system:serviceaccounts:{AUDITED_NAMESPACE}"
@@ -42,20 +42,11 @@ class LoadProcess:
 @contextlib.asynccontextmanager
 async def run_load(cluster: Cluster) -> AsyncIterator[LoadProcess]:
     """Run one until the end of the context."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.bench.real_load"),
-        f"--kubeconfig={cluster.admin_kubeconfig}",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        limit=2**24,
-        env=build_environment(),
-    )
-    try:
+    kubeconfig = f"--kubeconfig={cluster.admin_kubeconfig}"
+    async with run_module(
+        "tests.bench.real_load", kubeconfig, stdin=asyncio.subprocess.PIPE
+    ) as process:
         yield LoadProcess(process)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.communicate()
 
 
 def audited_kubeconfig(cluster: Cluster, *, admin: bool = False) -> str:
@@ -76,14 +67,6 @@ def count_requests(cluster: Cluster) -> Counter[str]:
             resource += f"/{subresource}"
         counted[f"{entry['verb']} {resource}"] += 1
     return counted
-
-
-async def make_namespace(cluster: Cluster, name: str) -> None:
-    """Make a namespace in which pods can be created."""
-    await cluster.kubectl("create", "namespace", name)
-    await cluster.kubectl(
-        "wait", "--for=create", "serviceaccount/default", f"-n={name}", "--timeout=25s"
-    )
 
 
 async def delete_pods(cluster: Cluster, namespace: str) -> None:

@@ -1,31 +1,21 @@
 """The big remote API server as a child process, and a kubeconfig that leads there."""
 
-import asyncio
 import contextlib
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
 
-from tests.cluster.peering import build_environment
+from tests.bench.children import run_module
 
 
 @contextlib.asynccontextmanager
 async def run_remote_api(*, nodes: int, pods: int = 0) -> AsyncIterator[str]:
     """Run it; yields its URL."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.bench.remote_api", f"--nodes={nodes}", f"--pods={pods}"),
-        stdout=asyncio.subprocess.PIPE,
-        env=build_environment(),
-    )
-    try:
+    arguments = (f"--nodes={nodes}", f"--pods={pods}")
+    async with run_module("tests.bench.remote_api", *arguments) as process:
         assert process.stdout is not None
         yield (await process.stdout.readline()).decode().strip()
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.communicate()
 
 
 def write_kubeconfig(folder: Path, url: str) -> Path:

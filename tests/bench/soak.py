@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.bench.figures import BenchError, Figure, read_usage
 from tests.bench.real_load import Load, build_pod
-from tests.bench.real_setting import LoadProcess, delete_pods, make_namespace, run_load
+from tests.bench.real_setting import LoadProcess, delete_pods, run_load
 from tests.bench.shells import open_shell
 from tests.cluster.cluster import Cluster, start_clusters
 from tests.cluster.kwok import LABEL, start_kwok
@@ -205,7 +205,7 @@ async def _open() -> AsyncIterator[Soak]:
         ).start()
         await start_kwok(remote, 5)
         for namespace in NAMESPACES:
-            await make_namespace(home, namespace)
+            await home.make_namespace(namespace)
         async with (
             run_vkubelet(home, remote, remote_cluster="cloud", arguments=arguments) as vkubelet,
             home.client() as client,

@@ -91,10 +91,7 @@ async def _open(limits: dict[str, int]) -> AsyncIterator[Setting]:
     async with start_clusters("home", "remote") as (home, remote):
         await grant_rights(home, remote)
         await PhysicalNodes(remote, PHYSICAL_NODES).start()
-        await home.kubectl("create", "namespace", NAMESPACE)
-        await home.kubectl(
-            "wait", "--for=create", "serviceaccount/default", f"-n={NAMESPACE}", "--timeout=25s"
-        )
+        await home.make_namespace(NAMESPACE)
         arguments = ["--namespace=*", "--log-level=warning"]
         async with (
             run_vkubelet(home, remote, remote_cluster=NODE, arguments=arguments) as vkubelet,

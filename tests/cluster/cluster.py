@@ -307,6 +307,13 @@ class Cluster:
             )
         return completed
 
+    async def make_namespace(self, name: str) -> None:
+        """Make a namespace, and wait until pods can be created in it."""
+        await self.kubectl("create", "namespace", name)
+        await self.kubectl(
+            "wait", "--for=create", "serviceaccount/default", f"--namespace={name}", "--timeout=25s"
+        )
+
 
 @contextlib.asynccontextmanager
 async def start_clusters(*names: str) -> AsyncIterator[tuple[Cluster, ...]]:

@@ -109,9 +109,6 @@ async def physical_nodes(home: Cluster, remote: Cluster) -> PhysicalNodes:
 async def namespace(home: Cluster) -> AsyncIterator[str]:
     """A fresh namespace of the home cluster, in which pods can be created; deleted afterwards."""
     name = f"test-{secrets.token_hex(4)}"
-    await home.kubectl("create", "namespace", name)
-    await home.kubectl(
-        "wait", "--for=create", "serviceaccount/default", f"--namespace={name}", "--timeout=25s"
-    )
+    await home.make_namespace(name)
     yield name
     await home.kubectl("delete", "namespace", name, "--wait=false")

@@ -167,10 +167,7 @@ class Both:
     async def start(self) -> None:
         """Create the pods, and wait until they are as they stay."""
         home, namespace = self.through.cluster, self.through.namespace
-        await home.kubectl("create", "namespace", namespace)
-        await home.kubectl(
-            *("wait", "--for=create", "serviceaccount/default", f"-n={namespace}"), "--timeout=25s"
-        )
+        await home.make_namespace(namespace)
         await self.add(PODS)
         (pod,) = await find_remote_pods(
             self.direct.cluster, await get_pod(home, "talker", namespace)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from tests.charts.rendering import HOME, LEAST, REMOTE, merge
@@ -16,6 +17,8 @@ from tests.cluster.helm import run_helm
 from tests.cluster.kubectl import Completed
 from tests.cluster.mapping.pool import run_command
 from tests.cluster.peering import Vkubelet
+from tests.cluster.product.cloud import get
+from tests.cluster.waiting import wait_until
 
 NAMESPACE = AUDITED_NAMESPACE
 
@@ -118,6 +121,26 @@ class Installation:
         """Make the remote kubeconfig (anew)."""
         secret = f"--bound-secret={self.remote_name}-access"
         await make_kubeconfig(self.remote, self.remote_name, self.remote_kubeconfig, secret)
+
+    async def end_token(self) -> None:
+        """End the remote token that is in use, and wait until the API server has forgotten it."""
+        secret = f"{self.remote_name}-access"
+        found = await get(self.remote, "secret", secret, f"-n={NAMESPACE}")
+        await self.remote.kubectl("delete", "secret", secret, f"-n={NAMESPACE}")
+        for field in ("uid", "resourceVersion", "creationTimestamp"):
+            del found["metadata"][field]
+        await self.remote.kubectl(
+            "apply", "--filename=-", stdin=msgspec.json.encode(found).decode()
+        )
+
+        async def refused() -> bool:
+            done = await self.remote.kubectl(
+                "get", "nodes", kubeconfig=self.remote_kubeconfig, check=False
+            )
+            return "Unauthorized" in done.stderr
+
+        # It remembers for ten seconds which tokens are good.
+        await wait_until(refused, "the old token is worth nothing", timeout_seconds=20)
 
     async def read_configuration(self) -> Path:
         """Read the configuration that the pod would have mounted."""

@@ -1,7 +1,7 @@
 """Releases that clash, are upgraded, rolled back, uninstalled and taken up again."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,6 +109,28 @@ def _without(rules: Sequence[dict[str, Any]], index: int, verb: str) -> list[dic
     return [rule for rule in changed if rule["verbs"]]
 
 
+async def _take_verbs(
+    role: Role, find_missing: Callable[[], Awaitable[set[Grant]]], *, but_for: str | None = None
+) -> set[Grant]:
+    """Take each verb out of its rule in turn, and return all that was missing by that."""
+    rules = await role.read()
+    named: set[Grant] = set()
+    try:
+        for index, rule in enumerate(rules):
+            if rule["apiGroups"] == [but_for]:  # wanted, not needed
+                continue
+            for verb in rule["verbs"]:
+                await role.write(_without(rules, index, verb))
+                missing = await find_missing()
+                assert {grant.verb for grant in missing} == {verb}, rule
+                resources = {grant.resource.partition("/")[2] for grant in missing}
+                assert resources == set(rule["resources"])
+                named |= missing
+    finally:
+        await role.write(rules)
+    return named
+
+
 async def test_each_right_that_is_missing_is_named(
     release: Installation, home: Cluster, reflected: str
 ) -> None:
@@ -121,18 +143,7 @@ async def test_each_right_that_is_missing_is_named(
     )
     named: set[Grant] = set()
     for role in roles:
-        rules = await role.read()
-        try:
-            for index, rule in enumerate(rules):
-                for verb in rule["verbs"]:
-                    await role.write(_without(rules, index, verb))
-                    missing = await _find_missing(release)
-                    assert {grant.verb for grant in missing} == {verb}, rule
-                    resources = {grant.resource.partition("/")[2] for grant in missing}
-                    assert resources == set(rule["resources"])
-                    named |= missing
-        finally:
-            await role.write(rules)
+        named |= await _take_verbs(role, lambda: _find_missing(release))
     assert await _find_missing(release) == set()
     assert len(named) > 30
 
@@ -141,21 +152,9 @@ async def test_each_right_that_is_missing_over_there_is_named(
     release: Installation, remote: Cluster
 ) -> None:
     role = Role(remote, "clusterrole", release.remote_name)
-    rules = await role.read()
-    named: set[Grant] = set()
-    try:
-        for index, rule in enumerate(rules):
-            if rule["apiGroups"] == ["metrics.k8s.io"]:  # wanted, not needed
-                continue
-            for verb in rule["verbs"]:
-                await role.write(_without(rules, index, verb))
-                missing = await _find_missing_over_there(release)
-                assert {grant.verb for grant in missing} == {verb}, rule
-                resources = {grant.resource.partition("/")[2] for grant in missing}
-                assert resources == set(rule["resources"])
-                named |= missing
-    finally:
-        await role.write(rules)
+    named = await _take_verbs(
+        role, lambda: _find_missing_over_there(release), but_for="metrics.k8s.io"
+    )
     assert await _find_missing_over_there(release) == set()
     assert named == as_grants(remote_rights())
 
@@ -274,7 +273,8 @@ async def test_credentials_are_rotated_while_a_log_is_followed(
         async with home.kubectl_process("logs", "-f", "ticks", f"-n={reflected}") as follow:
             assert follow.stdout is not None
             assert (await follow.stdout.readline()).startswith(b"tick")
-            await _rotate(release)
+            await release.end_token()
+            await release.rotate()  # as the documentation says
             await _run(release, process, "after", reflected)
             async with asyncio.timeout(10):
                 for _ in range(20):
@@ -283,26 +283,6 @@ async def test_credentials_are_rotated_while_a_log_is_followed(
         await home.kubectl("delete", "pod", "ticks", "after", f"-n={reflected}", "--wait=false")
         for name in ("ticks", "after"):
             await wait_gone(home, name, reflected)
-
-
-async def _rotate(release: Installation) -> None:
-    """End the token that is in use, then give another one, as the documentation says."""
-    secret = f"{release.remote_name}-access"
-    found = await get(release.remote, "secret", secret, f"-n={NAMESPACE}")
-    await release.remote.kubectl("delete", "secret", secret, f"-n={NAMESPACE}")
-    for field in ("uid", "resourceVersion", "creationTimestamp"):
-        del found["metadata"][field]
-    await apply(release.remote, [found])
-
-    async def refused() -> bool:
-        done = await release.remote.kubectl(
-            "get", "nodes", kubeconfig=release.remote_kubeconfig, check=False
-        )
-        return "Unauthorized" in done.stderr
-
-    # The API server remembers for ten seconds which tokens are good.
-    await wait_until(refused, "the old token is worth nothing", timeout_seconds=20)
-    await release.rotate()
 
 
 async def test_a_kubeconfig_that_turns_to_garbage_and_back(

@@ -31,8 +31,7 @@ async def test_it_serves_a_node(fresh_clusters: tuple[Cluster, Cluster]) -> None
             return "memory   Ready" in shown.stdout
 
         await wait_until(ready, "the node is Ready")
-        await home.kubectl("create", "namespace", "memories")
-        await home.kubectl("wait", "--for=create", "serviceaccount/default", "-n=memories")
+        await home.make_namespace("memories")
         tolerations = [{"key": "example.com/memory", "operator": "Exists"}]
         selector = {"type": "memory"}
         await create(

@@ -106,10 +106,7 @@ def _build_pod(name: str, namespace: str, node: str, spec: dict[str, Any]) -> di
 async def test_allows_what_the_scheduler_allows(remote: Cluster, nodes: None) -> None:
     chance = random.Random(4)
     specs = [_spec(chance) for _ in range(SPECS)]
-    await remote.kubectl("create", "namespace", TAINT)
-    await remote.kubectl(
-        "wait", "--for=create", "serviceaccount/default", f"-n={TAINT}", "--timeout=25s"
-    )
+    await remote.make_namespace(TAINT)
     try:
         pods = [
             _build_pod(f"{number}-{node}", TAINT, node, spec)

@@ -93,10 +93,7 @@ async def test_pods_of_another_namespace_are_kept_close(
     home: Cluster, remote: Cluster, namespace: str
 ) -> None:
     other = f"test-{secrets.token_hex(4)}"
-    await home.kubectl("create", "namespace", other)
-    await home.kubectl(
-        "wait", "--for=create", "serviceaccount/default", f"-n={other}", "--timeout=25s"
-    )
+    await home.make_namespace(other)
     place = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [in_list("disktype", "hdd")]}}}
     await create(home, build_for(NODE, "cache", other, affinity=place, nodeName=NODE))
     await wait_pod(home, "cache", other, "cache", phase="Running")
@@ -137,10 +134,7 @@ async def test_the_longest_names(home: Cluster, remote: Cluster) -> None:
     namespace = f"test-{secrets.token_hex(4)}-".ljust(63, "n")
     names = [f"{'a.b-' * 62}{end:05}" for end in (1, 2)]
     assert [len(name) for name in names] == [253, 253]
-    await home.kubectl("create", "namespace", namespace)
-    await home.kubectl(
-        "wait", "--for=create", "serviceaccount/default", f"-n={namespace}", "--timeout=25s"
-    )
+    await home.make_namespace(namespace)
     for name in names:
         pod = build_for(NODE, name, namespace)
         pod["metadata"]["labels"] = {"app": "long"}

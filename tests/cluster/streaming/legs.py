@@ -108,10 +108,7 @@ class Shell:
 async def open_namespace(cluster: Cluster) -> AsyncIterator[str]:
     """Make a namespace that pods can be created in; it's deleted at the end."""
     name = f"streaming-{secrets.token_hex(4)}"
-    await cluster.kubectl("create", "namespace", name)
-    await cluster.kubectl(
-        "wait", "--for=create", "serviceaccount/default", f"--namespace={name}", "--timeout=25s"
-    )
+    await cluster.make_namespace(name)
     try:
         yield name
     finally:

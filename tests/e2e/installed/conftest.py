@@ -46,10 +46,7 @@ async def home_nodes(
 async def reflected(home: Cluster) -> AsyncIterator[str]:
     """A home namespace that is reflected."""
     name = f"installed-{secrets.token_hex(4)}"
-    await home.kubectl("create", "namespace", name)
-    await home.kubectl(
-        "wait", "--for=create", "serviceaccount/default", f"--namespace={name}", "--timeout=25s"
-    )
+    await home.make_namespace(name)
     yield name
     await home.kubectl("delete", "namespace", name, "--wait=false")
 

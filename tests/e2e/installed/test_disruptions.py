@@ -7,7 +7,6 @@ import pytest
 import pytest_asyncio
 
 from tests.cluster.charts.installation import NAMESPACE
-from tests.cluster.charts.rendered import apply
 from tests.cluster.cluster import Cluster
 from tests.cluster.product.cloud import create, get, wait_gone, wait_pod
 from tests.cluster.waiting import wait_until
@@ -148,7 +147,7 @@ async def test_credentials_are_rotated_while_streams_are_open(
         async with asyncio.timeout(20):
             assert await shell.stdout.readline() == b"before\n"
             assert (await follow.stdout.readline()).startswith(b"tick")
-        await _end_token(release)
+        await release.end_token()
         await release.rotate()
         await _run_one(home, "rotated", reflected)
         shell.stdin.write(b"after\n")
@@ -161,21 +160,3 @@ async def test_credentials_are_rotated_while_streams_are_open(
     assert [status["restartCount"] for status in found["status"]["containerStatuses"]] == [0]
     await home.kubectl("delete", "pod", "ticks", f"-n={reflected}", "--wait=false")
     await wait_gone(home, "ticks", reflected)
-
-
-async def _end_token(release: Release) -> None:
-    """End the token that is in use, and wait until the API server has forgotten it."""
-    name = f"{release.remote_name}-access"
-    found = await get(release.remote, "secret", name, f"-n={NAMESPACE}")
-    await release.remote.kubectl("delete", "secret", name, f"-n={NAMESPACE}")
-    for field in ("uid", "resourceVersion", "creationTimestamp"):
-        del found["metadata"][field]
-    await apply(release.remote, [found])
-
-    async def refused() -> bool:
-        done = await release.remote.kubectl(
-            "get", "nodes", kubeconfig=release.remote_kubeconfig, check=False
-        )
-        return "Unauthorized" in done.stderr
-
-    await wait_until(refused, "the old token is worth nothing", timeout_seconds=20)
