@@ -11,15 +11,13 @@ from image import debian
 from image.contents import Contents, read_contents
 from image.debian import Apt, Package
 from image.errors import ImageError
+from tests.image.conftest import need_machine
 
 
 @pytest.fixture
 def here() -> Contents:
     contents = read_contents()
-    try:
-        debian.check_machine(contents)
-    except ImageError as error:
-        pytest.skip(str(error))
+    need_machine(contents)
     return contents
 
 
