@@ -169,7 +169,11 @@ async def test_nothing_survives_the_test_process(number: signal.Signals) -> None
         async with asyncio.timeout(60):
             folder = (await process.stdout.readline()).decode().strip()
         assert Path(folder).is_absolute()
-        assert len(_find_processes(folder)) >= 6  # with kubectl and the janitor
+
+        async def all_run() -> bool:
+            return len(_find_processes(folder)) >= 6  # with kubectl and the janitor
+
+        await wait_until(all_run, "all its processes run", timeout_seconds=20)
     finally:
         process.send_signal(number)
         await process.communicate()
