@@ -1,5 +1,6 @@
 """Workloads whose truth only a real kubelet knows: probes, sidecars, resizes, debug containers."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -287,10 +288,16 @@ async def test_a_debug_container_is_attached_to(home: Cluster, namespace: str) -
         return "running" in status_of(pod, "talks").get("state", {})
 
     await wait_until(runs, "it runs", timeout_seconds=60)
-    attached = await home.kubectl(
-        "attach", "talking", "-c=talks", "-i", f"-n={namespace}", stdin="hello\n"
-    )
-    assert attached.stdout.endswith("got hello\n")
+    # Its stdin stays open: kubelets let go of a client whose input ends, whatever is still to come.
+    async with (
+        home.kubectl_process("attach", "talking", "-c=talks", "-i", f"-n={namespace}") as attached,
+        asyncio.timeout(60),
+    ):
+        assert attached.stdin is not None
+        assert attached.stdout is not None
+        attached.stdin.write(b"hello\n")
+        told = await attached.stdout.read()
+    assert told.endswith(b"got hello\n")
 
 
 async def resize(home: Cluster, name: str, namespace: str, cpu: str, memory: str) -> None:
